@@ -44,7 +44,7 @@ def limit():
 
 
 def _seed():
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)  # torch.manual_seed also reads the stack, for CUDA
     random.seed(0)
     np.random.seed(0)
 

@@ -4,9 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.long
 def test_the_table_is_up_to_date():
     told = subprocess.run(
         [sys.executable, "-m", "hx.cli.coverage", "--check", "converters/README.md"],

@@ -94,8 +94,19 @@ def call(request: dict[str, Any]) -> dict[str, Any]:
     return {"result": getattr(importlib.import_module(module), name)(*request["arguments"])}
 
 
+def export_once() -> None:
+    """Make what a process makes for its first export. One thread: no fork has the others."""
+    import torch
+
+    from . import attempt
+
+    torch.set_num_threads(1)
+    attempt.with_hx(torch.nn.ReLU(), (torch.ones(1),), {})
+
+
 if __name__ == "__main__":
     for suite in SUITES:
         importlib.import_module(suite)
+    export_once()
     warm()
     fork_server.serve(call)

@@ -59,7 +59,7 @@ def _written(registration: Registration, registry: Registry) -> tuple[str, str]:
             call = call_of(registration.target, case, dtype)
             at = case.opsets[0] if case.opsets else opset
             made = hx.export(call.model, call.tensors, None, opset=at, verify=False, packs=registry)
-            operators.update({node.op_type for node in made.model.graph})
+            operators.update({node.op_type for node in made.parts.graph.node})
             dtypes.update((name(tensor.dtype), None) for tensor in call.tensors)
     ranked = sorted(operators, key=lambda each: (-operators[each], each))
     return first_few(ranked, BUDGET.shown.operators), ", ".join(sorted(dtypes))
