@@ -92,7 +92,7 @@ def call_of(target: str, case: Case, dtype: str | None = None, seed: int = 0) ->
 
     args, kwargs = slots(tuple(case.args)), slots(dict(case.kwargs))
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed reads the stack, for CUDA
         function = _callable(target, case, dtype)
     sizes = choose_sizes(spec for spec in specs if isinstance(spec, TensorSpec))
     tensors = tuple(

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hx.contributions import Container, ReferenceKernel
 from hx.errors import HxError
@@ -14,6 +14,10 @@ from hx.graph.file_nodes import operator_of
 from hx.packs.installed import Pack
 from hx.packs.registry import Registry
 from hx.registration import OPSETS, Case, Registration
+
+if TYPE_CHECKING:
+    from hx.testing.calls import CaseCall
+    from hx.testing.opsets_compared import OpsetsCompared
 
 USUAL_OPSETS = (13, 20, 26)
 
@@ -33,6 +37,13 @@ class Tested:
     registrations: tuple[Registration, ...]
     kernels: tuple[ReferenceKernel, ...] = ()
     containers: tuple[Container, ...] = ()
+
+    @functools.cached_property
+    def opsets(self) -> OpsetsCompared:
+        """Proofs that the runs of a case share."""
+        from hx.testing.opsets_compared import OpsetsCompared
+
+        return OpsetsCompared()
 
     @functools.cached_property
     def registry(self) -> Registry:
@@ -86,16 +97,32 @@ class CaseRun:
             call = self._guard("the call of the case cannot be made", call_of,
                                self.registration.target, self.case, self.dtype)  # fmt: skip
         before = list(attributes_of(self.registration.target))
-        program = self._guard("the export fails", _export, call, self.tested.registry,
-                              self.opset, self.dynamic)  # fmt: skip
+        program = self._guard("the export fails", self._export, call)
         for owner, contents in before:
             if (changed := _changed(owner, contents)) is not None:
                 self.fail(f"{owner.__name__}.{changed} was patched and is not as it was before")
         self._check_graph(program)
         return program
 
+    def _export(self, call: CaseCall) -> Any:
+        import hx
+
+        def export(verify: bool) -> Any:
+            return hx.export(
+                call.model,
+                call.tensors,
+                None,
+                dynamic=call.dynamic if self.dynamic else None,
+                opset=self.opset,
+                verify=verify,
+                packs=self.tested.registry,
+            )
+
+        case, way = (self.registration, self.case), (self.dtype, self.dynamic)
+        return self.tested.opsets.export(case, way, export)
+
     def _check_graph(self, program: Any) -> None:
-        found = [operator_of(n) for n in program.model.graph]
+        found = [operator_of(n) for n in program.parts.graph.node]
         for wanted in self.case.expect:
             if wanted not in found and wanted not in (name.rpartition("::")[2] for name in found):
                 self.fail(f"the graph has no {wanted}", program)
@@ -234,19 +261,6 @@ def _has_words(case: Case) -> bool:
         return isinstance(value, (list, tuple, dict)) and any(words(each) for each in several)
 
     return words(list(case.args)) or words(dict(case.kwargs))
-
-
-def _export(call: Any, registry: Registry, opset: int, dynamic: bool) -> Any:
-    import hx
-
-    return hx.export(
-        call.model,
-        call.tensors,
-        None,
-        dynamic=call.dynamic if dynamic else None,
-        opset=opset,
-        packs=registry,
-    )
 
 
 def _changed(owner: Any, before: dict[str, Any]) -> str | None:
