@@ -10,6 +10,7 @@ from torch import nn
 
 import hx
 from hx.budget import BUDGET
+from hx.proof.random import drawn_cases
 
 DYNAMIC = {"x": {0: "n"}}
 
@@ -245,3 +246,12 @@ def test_a_model_of_more_than_is_kept_is_compared_on_what_it_drew(little_room):
 def test_a_mistake_of_a_model_of_more_than_is_kept_is_found(little_room):
     with pytest.raises(hx.VerificationError, match="does not compute what the model computes"):
         hx.export(wrong_in_many_steps, torch.randn(6, 4), dynamic=DYNAMIC)
+
+
+def test_results_without_random_numbers_are_not_looked_through_for_draws(monkeypatch):
+    looked = []
+    monkeypatch.setattr(drawn_cases, "_may_be_right", lambda *args: looked.append(args) or True)
+    hx.export(nn.ReLU(), torch.randn(2, 3))
+    assert not looked
+    hx.export(lambda x: x + torch.rand_like(x), torch.randn(2, 3))
+    assert looked
