@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from .cleanup import run_inside
@@ -22,9 +22,10 @@ from .findings import CHECKED, Finding, scaffold
 from .graph import graph
 from .graph.model_parts import Parts
 from .ir.outcome import Offers, Outcome, Refused, Right, Wrong
-from .ir.recipe import Promise, Recipe
+from .ir.recipe import Promise, Recipe, Sizing
 from .ir.request import Request
 from .merging import branches, formulas, loops
+from .merging.formulas.compare_recordings import are_alike
 from .merging.loops import until
 from .merging.pieces_apart import cut_apart
 from .merging.protocol import Merge, NotRecorded, RecordingWanted, Reply, Unmerged, carry_out
@@ -67,6 +68,7 @@ class Attempts:
     history: History
     timeline: Timeline
     staged: list[save.Staged] = field(default_factory=list)  # files of all attempts
+    wrong: list[tuple[Recipe, Trace, Wrong]] = field(default_factory=list)  # without merges
 
     def attempt(self, recipe: Recipe) -> Outcome:
         """Export the model with one recipe. An error that ends the search is raised."""
@@ -97,6 +99,8 @@ class Attempts:
         program = self._recorded(recipe, staged)
         if not isinstance(program, Program):
             return program
+        if (known := self._known_wrong(recipe, program._trace)) is not None:
+            return known
         destination = self.request.destination
         keep = destination.keep_rejected if self.history.speaks_for(recipe) else None
         self.staged.append(staged)
@@ -109,7 +113,7 @@ class Attempts:
             self.history.knowledge.met.update(program._subject.code_run)
             target = None if destination.path is None else staged.target
             explain = functools.partial(program.explain, error, target)
-            return Wrong(
+            wrong = Wrong(
                 error,
                 failed,
                 one_way,
@@ -117,9 +121,23 @@ class Attempts:
                 program.proof is not None and is_right_as_given(program._subject, program.proof),
                 explain,
             )
+            if not program._trace.merged.members:
+                self.wrong.append((recipe, program._trace, wrong))
+            return wrong
         except Exception as problem:
             return self._refused(problem, one_way)
         return Right(program)
+
+    def _known_wrong(self, recipe: Recipe, trace: Trace) -> Wrong | None:
+        """Return the outcome of the same file from a recording that went another way to it.
+
+        Code that was respelled since, or other answers to questions about tracing, may change nothing.
+        """
+        for before, recorded, outcome in self.wrong:
+            alike = not trace.merged.members and proves_alike(before, recipe)
+            if alike and are_alike(recorded, trace):
+                return outcome
+        return None
 
     def _refused(
         self,
@@ -199,6 +217,14 @@ class Attempts:
 def found_one_way(recipe: Recipe, trace: Trace) -> bool:
     """Return whether branches were to be merged, and no inputs led along another one."""
     return bool(recipe.flow.branches) and not trace.recipe.flow.branches
+
+
+def proves_alike(one: Recipe, other: Recipe) -> bool:
+    """Return whether the proofs of equal files that these lead to would be equal."""
+    told = {"answers", "offers", "leaks", "unmerged_reason", "sizing"}
+    names = {each.name for each in fields(Recipe)} - told
+    special = Sizing.INFORMATIVE in (one.sizing, other.sizing)
+    return not special and all(getattr(one, name) is getattr(other, name) for name in names)
 
 
 def merge_flow(first: Trace) -> Merge[Trace | Unmerged]:

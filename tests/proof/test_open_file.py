@@ -8,7 +8,7 @@ from torch import nn
 
 import hx
 from hx.budget import BUDGET
-from hx.proof.file_proof import Case, prove
+from hx.proof.file_proof import Case, blame, prove
 from hx.proof.sessions import open_file
 from hx.proof.sessions.open_file import OpenFile
 from hx.runtime import Session
@@ -43,6 +43,15 @@ def test_each_mode_is_loaded_once(loads, tmp_path):
         assert not prove(file, [wrong, wrong], checker=False).ok
     assert loads == [True, False]  # a wrong case is run without optimisations as well
     assert file.depth == prove(path, [right]).depth
+
+
+def test_optimisations_are_blamed_only_where_asked(loads, tmp_path):
+    path, _, wrong = cases(tmp_path)
+    file = OpenFile(path)
+    (check,) = prove(file, [wrong], checker=False, blames=False).cases
+    assert loads == [True]
+    blame(file, wrong, check)
+    assert loads == [True, False] and not check.note
 
 
 def test_sessions_of_heavy_files_are_not_kept(loads, tmp_path, monkeypatch):

@@ -13,6 +13,8 @@ import hx
 from hx.budget import BUDGET
 from hx.ir import dynamic_axes
 from hx.ir.recipe import Recipe
+from hx.proof.differences.float64 import InFloat64
+from hx.proof.file_proof import Case
 from hx.proof.first_calls import settle_state
 from hx.recording.prepare import prepare
 from hx.recording.recorder import Recorder
@@ -189,3 +191,13 @@ def test_the_proof_of_a_second_strategy_asks_nothing_again(monkeypatch):
     every = runs()
     assert once.keys() == every.keys()
     assert once.total() < every.total()
+
+
+@pytest.mark.parametrize("quantized", [False, True])
+def test_results_in_float64_are_those_of_an_earlier_run(quantized):
+    runner, runs = runner_of(lambda x: x.exp())
+    case = Case("fresh", {"x": torch.rand(4, 3)}, [])
+    first, again = (InFloat64(runner, quantized)(case) for _ in range(2))
+    assert len(runs) == 1 and first[0].dtype is torch.float64
+    assert torch.equal(first[0], again[0])
+    assert runner.known_results(case.feeds)[0].dtype is torch.float32

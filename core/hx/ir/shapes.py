@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from .sizes import dims, integer_functions
-from .sizes.bounds import never_negative, sure_sign
+from .sizes.bounds import never_negative, settled, sure_sign
+from .sizes.comparisons import At, Unforeseen
 from .sizes.size_operations import from_something
 from .sizes.size_polynomials import Poly
 from .value import Constant, Value
@@ -138,7 +139,7 @@ def broadcast(*shapes: Shape) -> Shape:
                 continue
             elif type(m) is dims.Dim and type(n) is dims.Dim:
                 # Either may turn out to be 1 at run time: nobody can say which one it is,
-                # unless one of them is 1 whenever the other is, or is the other.
+                # unless one of them is 1 whenever the other is, or is the other, or is never 1.
                 m_stays, n_stays = _gives_way(n, m), _gives_way(m, n)
                 out[i] = m if m_stays else n if n_stays else RUN_TIME
             elif type(m) is dims.Dim:
@@ -150,7 +151,16 @@ def _gives_way(n: dims.Dim, m: dims.Dim) -> bool:
     """Return True if broadcasting both gives m; of two equal sizes, the shorter text wins."""
     if from_something(n.poly) == from_something(m.poly):
         return len(str(m.poly)) <= len(str(n.poly))
-    return _cut(n, m) or _floored(n, m)
+    return _cut(n, m) or _floored(n, m) or _is_one_with(n, m) or settled("!=", m.poly, Poly.of(1))
+
+
+def _is_one_with(n: dims.Dim, m: dims.Dim) -> bool:
+    """Return True if n is 1 where m is: `h // 2 * 2 + 1` beside h, which is odd wherever both fit."""
+    atom = m.poly.atom
+    try:
+        return atom is not None and At({}, {atom: 1})(n.poly) == 1
+    except (Unforeseen, ArithmeticError, ValueError):
+        return False
 
 
 def _cut(n: dims.Dim, m: dims.Dim) -> bool:

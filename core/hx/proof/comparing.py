@@ -10,13 +10,21 @@ import _thread
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
-from ..cleanup import Reversible
-from .file_proof import Case, Proof, prove
+from ..cleanup import Reversible, run_inside
+from .cases.case_source import Planned
+from .cases.plan import planned_cases
+from .cases.recorded_sizes import recorded
+from .cases.together import where_others_failed
+from .differences.float64 import InFloat64
+from .differences.halves import Watch, passed
+from .file_proof import Case, CaseCheck, Proof, prove
+from .promises.surely_wrong import is_near, is_surely_wrong
 from .sessions.open_file import OpenFile, uses_kernel
+from .subject import Subject
 
 
 def may_run_beside(file: OpenFile) -> bool:
@@ -36,11 +44,11 @@ class Comparison(Reversible):
 
     def __init__(self, file: OpenFile) -> None:
         self._file = file
-        self._cases: queue.SimpleQueue[Case | None] = queue.SimpleQueue()
+        self._cases: queue.SimpleQueue[Case | threading.Event | None] = queue.SimpleQueue()
         self._stages: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._count = 0
         self._stopped = False
-        self._proof: Proof | None = None
+        self._proof = Proof()
         self._error: BaseException | None = None
         self._process = os.getpid()
         self._started = False
@@ -57,8 +65,15 @@ class Comparison(Reversible):
             progress(f"{stage} of {self._count}" if stage[-1].isdigit() else stage)
         if self._error is not None:
             raise self._error
-        assert self._proof is not None
         return self._proof
+
+    def so_far(self) -> list[CaseCheck]:
+        """Wait for the results of the cases that were added, and return them."""
+        compared = threading.Event()
+        self._cases.put(compared)
+        if not self._ended.is_set():  # else nobody may be there to answer
+            compared.wait()
+        return [*self._proof.cases]
 
     def _set_up(self) -> Comparison:
         ready = threading.Event()
@@ -79,14 +94,67 @@ class Comparison(Reversible):
         try:
             torch.set_num_threads(1)
             ready.set()
-            self._proof = prove(self._file, self._given(), progress=self._stages.put)
+            prove(
+                self._file,
+                self._given(),
+                progress=self._stages.put,
+                proof=self._proof,
+                blames=False,
+            )
         except BaseException as error:  # it belongs to whoever waits for the result
             self._error = error
         finally:
             ready.set()
             self._stages.put(None)
             self._ended.set()
+            while not self._cases.empty():
+                if isinstance(case := self._cases.get(), threading.Event):
+                    case.set()
 
     def _given(self) -> Iterator[Case]:
         while (case := self._cases.get()) is not None and not self._stopped:
-            yield case
+            if isinstance(case, threading.Event):
+                case.set()  # nobody asks for the next case before the last one is compared
+            else:
+                yield case
+
+
+def compare_planned(
+    subject: Subject,
+    file: OpenFile,
+    quantized: InFloat64,
+    progress: Callable[[str], None],
+) -> Proof:
+    """Plan the cases, and compare the file with the model on each: on another core, where it can."""
+    dtype = subject.recipe.request.weights.dtype
+    # Only where needed: PyTorch's compiler notes when it was not called because of a mode.
+    seen = Watch() if passed(file.model) else None
+    if seen is not None or not may_run_beside(file):
+        subject.cases = planned_cases(subject, quantized, seen)
+        for case in subject.cases:
+            case.computed = dtype or (seen.dtype if seen is not None else None)
+        return prove(file, subject.cases, progress=progress, blames=False)
+
+    def compare(comparison: Comparison) -> Proof:
+        def found(case: Case) -> None:
+            case.computed = dtype
+            comparison.add(case)
+
+        def is_wrong(cases: Sequence[Case]) -> bool:
+            # To wait costs time, and where nothing left the graph a file is hardly ever wrong.
+            asks = not all(escape.carried for escape in subject.escapes.values())
+            return asks and is_surely_wrong(subject, cases, comparison.so_far())
+
+        subject.cases = planned_cases(subject, quantized, found=found, is_wrong=is_wrong)
+        return comparison.finish(progress)
+
+    again = where_others_failed(subject, Planned(quantized))
+    for case in again:
+        case.computed = dtype
+    near = [case for case in again if is_near(subject, case)]
+    if near and is_surely_wrong(
+        subject, near, prove(file, near, checker=False, blames=False).cases
+    ):
+        subject.cases = [*recorded(subject, Planned(quantized)), *again]
+        return prove(file, subject.cases, progress=progress, blames=False)
+    return run_inside(Comparison(file), compare)

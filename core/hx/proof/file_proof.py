@@ -72,8 +72,13 @@ def prove(
     checker: bool = True,
     custom_ops: Sequence[Any] = (),
     progress: Callable[[str], None] | None = None,
+    proof: Proof | None = None,
+    blames: bool = True,
 ) -> Proof:
     """Check a file, a serialised model or an open file on each case, as the cases come.
+
+    The results are added to `proof`, where one is given. A wrong case runs without onnxruntime's
+    optimisations as well if it `blames` them for what is right then.
 
     `custom_ops` are libraries of onnxruntime kernels (paths), or classes of onnx's reference
     evaluator (`onnx.reference.op_run.OpRun`), which runs the nodes that need them.
@@ -83,7 +88,8 @@ def prove(
     if not isinstance(source, (bytes, OpenFile)):
         source = Path(source)
     file = source if isinstance(source, OpenFile) else OpenFile(source, custom_ops)
-    proof = Proof(checked=checker)
+    proof = Proof() if proof is None else proof
+    proof.checked = checker
     try:
         if checker:
             tell("checking the file")
@@ -105,7 +111,9 @@ def prove(
                 total = f" of {len(cases)}" if isinstance(cases, Sequence) else ""
                 for place, case in enumerate(cases, 1):
                     tell(f"comparing the file with the model, {place}{total}")
-                    proof.cases.append(_case(case, model, run, file.load, proof.depth))
+                    proof.cases.append(_case(case, model, run, proof.depth))
+                    if blames:
+                        blame(file, case, proof.cases[-1])
                     proof.seconds += proof.cases[-1].seconds
     except MemoryError as error:
         raise no_memory("the proof of the file") from error
@@ -137,7 +145,6 @@ def _case(
     case: Case,
     model: onnx.ModelProto,
     run: Run,
-    load: Callable[[bool], Run],
     depth: int,
 ) -> CaseCheck:
     start = time.perf_counter()
@@ -162,8 +169,6 @@ def _case(
             check.problem = _quoted(refused, model)
         else:
             check.outputs = _outputs(case, model, results, sizes, depth)
-    if any(output.allowed and output.problem for output in check.outputs):
-        check.note = _blame(case, model, feeds, load, depth)
     check.seconds = time.perf_counter() - start
     return check
 
@@ -237,22 +242,20 @@ def _kind(dtype: torch.dtype) -> tuple[bool, bool]:
     return dtype.is_floating_point, dtype.itemsize == 1 and str(dtype) == "torch.bool"
 
 
-def _blame(
-    case: Case,
-    model: onnx.ModelProto,
-    feeds: Mapping[str, Any],
-    load: Callable[[bool], Run],
-    depth: int,
-) -> str:
+def blame(file: OpenFile, case: Case, check: CaseCheck) -> None:
+    """Note in a check if the file is right without onnxruntime's optimisations."""
+    if check.note or not any(output.allowed and output.problem for output in check.outputs):
+        return
+    feeds = {name: graph_tensor(value) for name, value in case.feeds.items()}
     try:
-        plain = _outputs(case, model, load(False)(feeds), Sizes(), depth)
+        plain = _outputs(case, file.model, file.load(False)(feeds), Sizes(), file.depth)
     except Refused:
-        return ""
-    if any(output.problem for output in plain):
-        return ""
-    return "without onnxruntime's optimisations the same file is right: they are at fault"
+        return
+    if not any(output.problem for output in plain):
+        check.note = BLAMED
 
 
+BLAMED = "without onnxruntime's optimisations the same file is right: they are at fault"
 STANDARD = ("", "ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft")
 
 

@@ -13,7 +13,6 @@ import torch
 
 from .. import dtypes
 from ..budget import BUDGET
-from ..cleanup import run_inside
 from ..errors import HxError
 from ..findings import OPEN, Finding
 from ..ir.recipe import Promise, Sizes
@@ -28,21 +27,20 @@ from ..samples.variations import fresh, jitter
 from ..torchworld.state import shallow
 from .cases.asking import case_of
 from .cases.farther import is_far
-from .cases.plan import planned_cases
 from .cases.saturation import saturated
-from .comparing import Comparison, may_run_beside
+from .comparing import compare_planned
 from .differences import often
 from .differences.compare import differ
 from .differences.float64 import InFloat64
-from .differences.halves import Watch, passed
 from .differences.parts import Parts
 from .differences.special_faults import settle_special
-from .file_proof import Case, CaseCheck, Proof, prove
+from .file_proof import Case, CaseCheck, Proof, blame, prove
 from .first_calls import carried_at
 from .promises.far_off import bound
 from .promises.promised import keep_to_what_ran, may_be_ruled_out, narrow
 from .promises.right_sizes import keep_right_sizes
 from .promises.sizes_compared import sizes_compared
+from .promises.surely_wrong import is_surely_wrong
 from .random.drawn_cases import compare_draws
 from .sessions.evaluator import agrees
 from .sessions.open_file import OpenFile
@@ -66,7 +64,7 @@ def prove_program(
     subject.results = _results(subject)
     exact = InFloat64(subject.runner)
     quantized = InFloat64(subject.runner, quantized=True)
-    proof = _compared(subject, file, quantized, progress)
+    proof = compare_planned(subject, file, quantized, progress)
     _confirm(subject, file, proof)
     cases = subject.cases
     _compare_in_one_thread(subject, file, cases, proof)
@@ -81,16 +79,20 @@ def prove_program(
     if not recipe.request.weights.hollow:
         _by_parts(subject, parts, cases, proof)
 
-    tried = functools.partial(_wrong, subject, file, target, exact, parts)
-    bound(subject, cases, proof, tried)
-    narrow(subject, proof, tried)
-    if recipe.promise is Promise.ANY:
-        keep_right_sizes(subject, proof, tried)
+    if not is_surely_wrong(subject, cases, proof.cases):
+        tried = functools.partial(_wrong, subject, file, target, exact, parts)
+        bound(subject, cases, proof, tried)
+        narrow(subject, proof, tried)
+        if recipe.promise is Promise.ANY:
+            keep_right_sizes(subject, proof, tried)
     keep_to_what_ran(subject, proof)
     if subject.trace.effects.keeps and not subject.trace.effects.drew_outside:
         kept = _called_again(subject, recorded, proof)
         where = carried_at(subject.recorder, subject.recipe.call)
         subject.notes += [Finding(OPEN, text, where) for text in kept]
+    wrong = [(case, check) for case, check in zip(cases, proof.cases) if not check.ok]
+    for case, check in wrong[: BUDGET.shown.wrong_cases]:
+        blame(file, case, check)
     _tell_saturated(subject, cases, proof, quantized)
     _tell_unsteady(subject, cases, proof)
     proof.sizes = sizes_compared(subject, cases, proof)
@@ -100,40 +102,13 @@ def prove_program(
     return proof
 
 
-def _compared(
-    subject: Subject,
-    file: OpenFile,
-    quantized: InFloat64,
-    progress: Callable[[str], None],
-) -> Proof:
-    """Plan the cases, and compare the file with the model on each: on another core, where it can."""
-    dtype = subject.recipe.request.weights.dtype
-    # Only where needed: PyTorch's compiler notes when it was not called because of a mode.
-    seen = Watch() if passed(file.model) else None
-    if seen is not None or not may_run_beside(file):
-        subject.cases = planned_cases(subject, quantized, seen)
-        for case in subject.cases:
-            case.computed = dtype or (seen.dtype if seen is not None else None)
-        return prove(file, subject.cases, progress=progress)
-
-    def compare(comparison: Comparison) -> Proof:
-        def found(case: Case) -> None:
-            case.computed = dtype
-            comparison.add(case)
-
-        subject.cases = planned_cases(subject, quantized, found=found)
-        return comparison.finish(progress)
-
-    return run_inside(Comparison(file), compare)
-
-
 def _confirm(subject: Subject, file: OpenFile, proof: Proof) -> None:
     """Leave out cases that the file fails and that float64 does not confirm; others take their place."""
     for at, check in reversed([*enumerate(proof.cases)]):
         case = subject.cases[at]
         counted = [case] if check.ok or case.confirmed is None else case.confirmed()
         if not any(each is case for each in counted):
-            again = prove(file, counted, checker=False)
+            again = prove(file, counted, checker=False, blames=False)
             subject.cases[at : at + 1], proof.cases[at : at + 1] = counted, again.cases
             proof.seconds += again.seconds
 
@@ -161,7 +136,7 @@ def _compare_in_one_thread(
     cases[0] = dataclasses.replace(
         cases[0], expected=subject.runner.known_results(dict(cases[0].feeds))
     )
-    proof.cases[0] = prove(file, cases[:1], checker=False).cases[0]
+    proof.cases[0] = prove(file, cases[:1], checker=False, blames=False).cases[0]
 
 
 def failing(subject: Subject, proof: Proof | None) -> tuple[dict[str, Inputs], list[Sizes]]:
@@ -195,7 +170,7 @@ def _accept_rounding(
         return bool(case.exact)
 
     for group in _only_numbers(subject, cases, proof):
-        if not all(_is_steady(subject, cases[i]) for i in group):
+        if not all(_is_steady(subject, cases[i]) for i in group[: BUDGET.runs.repeatable]):
             continue
         for ask in (steps, nearer, _between_places, _noisier):
             asked = {i: cases[i] for i in group if not proof.cases[i].ok}
@@ -203,7 +178,7 @@ def _accept_rounding(
             asked = {i: case for i, case in asked.items() if ask(subject, case)}
             if not asked:
                 continue
-            again = prove(file, list(asked.values()), checker=False)
+            again = prove(file, list(asked.values()), checker=False, blames=False)
             proof.seconds += again.seconds
             for i, check in zip(asked, again.cases):
                 proof.cases[i] = check
@@ -231,7 +206,7 @@ def _beside_the_copy(
         if expected is None:
             return
         other = dataclasses.replace(case, expected=expected, noise=(), exact=())
-        found = prove(file, [other], checker=False).cases[0]
+        found = prove(file, [other], checker=False, blames=False).cases[0]
         if not found.ok:
             return
         found.note = COARSE
@@ -247,7 +222,7 @@ def _wrong(
     more: list[Case],
 ) -> list[CaseCheck | None]:
     """Return, for each of further cases, the failed check, or None if it is right or explained."""
-    proof = prove(file, more, checker=False)
+    proof = prove(file, more, checker=False, blames=False)
     _accept_rounding(subject, file, more, proof, exact)
     for i, case in enumerate(more):
         alone = dataclasses.replace(proof, cases=[proof.cases[i]])

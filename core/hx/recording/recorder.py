@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,6 +59,8 @@ class Recorder:
     knowledge: Knowledge = field(default_factory=Knowledge)
     carried: CarriedState = field(default_factory=CarriedState)
     known: KnownResults = field(default_factory=KnownResults)
+    # The questions of recordings that were made for them alone, and whether values lead there.
+    heard: dict[Hashable, tuple[dict[tuple, Escape], bool]] = field(default_factory=dict)
     spending: Spending = field(default_factory=Spending)
     guards: dict[int, preserved] = field(default_factory=dict)  # by the id of the model
 

@@ -57,7 +57,7 @@ class ModelRunner:
         Where the run matters, and not only its results, `run` makes a new one.
         """
         counted = self._limit() is not None
-        key = self._key(feeds, counted)
+        key = self.key(feeds, counted)
         found = self.recorder.known.find(key)
         if found is None:
             found = self.run(feeds)
@@ -139,7 +139,7 @@ class ModelRunner:
             raise found.error
         return found.results if isinstance(found, Returned) else None
 
-    def _key(self, feeds: Feeds, counted: bool) -> Key | None:
+    def key(self, feeds: Feeds, counted: bool = False) -> Key | None:
         """Return the key of known results; None where equal inputs may have others."""
         merged = self.trace.merged
         recorded = (self.trace, *merged.members, *merged.forced_members)

@@ -125,11 +125,11 @@ def itself(number: Any) -> Any:
 
 
 class At:
-    """Evaluates expressions of sizes where those of the inputs are `sizes`."""
+    """Evaluates expressions of sizes where those of the inputs are `sizes`, and atoms as `known`."""
 
-    def __init__(self, sizes: Mapping[str, int]) -> None:
+    def __init__(self, sizes: Mapping[str, int], known: Mapping[Atom, int] | None = None) -> None:
         self.sizes = sizes
-        self._known: dict[Atom, Any] = {}
+        self._known: dict[Atom, Any] = dict(known or {})
 
     def __call__(self, x: Any) -> Any:
         """Evaluate a Poly or an Atom; a plain number is itself."""

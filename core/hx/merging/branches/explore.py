@@ -39,7 +39,7 @@ from .node_rows import (
     stands,
     too_many,
 )
-from .reachable_ways import KnownSizes, Reached
+from .reachable_ways import KnownSizes, Reached, goes_along
 from .untested_sides import find_baked
 from .write_branches import write_graph
 
@@ -170,6 +170,9 @@ class Exploration:
         """
         first = self._first
         costs &= bool(answers)
+        at = At(sizes_of(first.recipe, tensors))
+        if any(goes_along(trace, at) for trace in self._traces):
+            return  # answers that are given are those to questions about values
         if (
             not self._limits.allow(costs)
             or expected_memory(first, first.escapes.values(), tensors) > BUDGET.bytes.results

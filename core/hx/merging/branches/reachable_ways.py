@@ -11,6 +11,7 @@ from ...budget import BUDGET
 from ...ir.recipe import Sizes
 from ...ir.sizes.comparisons import Asked, At, Unforeseen
 from ...recording.reads.questions import Question
+from ...recording.trace import Trace
 from .node_rows import Answers, Items, Split, too_many
 
 
@@ -55,6 +56,18 @@ class _Answered:
         self.known |= bit
         self.yes |= bit if answer is not False else 0
         self.no |= bit if answer is not True else 0
+
+
+def goes_along(trace: Trace, at: At) -> bool:
+    """Return True if the model goes the way of a recording at these sizes, whatever the data are.
+
+    A number that left the graph may lead elsewhere without a question.
+    """
+    followed = all(each.carried or each.kind == "branch" for each in trace.escapes.values())
+    return followed and all(
+        each.asked is not None and not each.of_values and _answer(each.asked, at) is each.yes
+        for each in trace.questions
+    )
 
 
 def _answer(asked: Asked, at: At) -> bool | None:

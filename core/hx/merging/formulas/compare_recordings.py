@@ -114,3 +114,14 @@ def _of(nodes: list[Node], ends: list[Value]) -> list[Node]:
 
 def sizes_of(value: Value) -> list[int] | None:
     return None if value.shape is None else [*map(dims.plain, value.shape)]
+
+
+def are_alike(one: Trace, other: Trace) -> bool:
+    """Return True if two recordings have the same nodes, questions and lost values."""
+    asked, others = (
+        {key: set(escape.asked) for key, escape in each.escapes.items()} for each in (one, other)
+    )
+    try:
+        return asked == others and not Beside([one, other]).differing
+    except RecordingsDiffer:
+        return False

@@ -29,6 +29,7 @@ class CaseSource:
     cases: Cases
     needs_trace: bool = False  # else also for a file that was made elsewhere
     at_other_sizes: bool = False  # sources after it vary these cases
+    if_right: bool = False  # needless for a file that is wrong at other sizes
 
     def applies(self, subject: Subject) -> bool:
         return subject.trace.is_recorded or not self.needs_trace

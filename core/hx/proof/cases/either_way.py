@@ -13,7 +13,7 @@ from ...budget import BUDGET
 from ...errors import is_environment_error
 from ...ir.recipe import Forced
 from ...ir.sizes.comparisons import At
-from ...merging.formulas.compare_recordings import Beside, RecordingsDiffer
+from ...merging.formulas.compare_recordings import are_alike
 from ...samples.sizes import sizes_of
 from ..subject import Subject
 
@@ -37,7 +37,7 @@ def tell_either_way(subject: Subject) -> None:
         line = (escape.where.file, escape.where.line)
         other = None if answer is None else _recorded(subject, Forced(of_sizes={line: not answer}))
         asked = any(each.where == escape.where for each in usual.escapes.values())
-        if other is not None and asked and _are_alike(usual, other):
+        if other is not None and asked and are_alike(usual, other):
             escape.beyond = "the graph is the same with the other answer"
 
 
@@ -56,14 +56,3 @@ def _recorded(subject: Subject, forced: Forced) -> Trace | None:
         if is_environment_error(problem):
             raise
         return None
-
-
-def _are_alike(one: Trace, other: Trace) -> bool:
-    """Return True if two recordings have the same nodes, questions and lost values."""
-    asked, others = (
-        {key: set(escape.asked) for key, escape in each.escapes.items()} for each in (one, other)
-    )
-    try:
-        return asked == others and not Beside([one, other]).differing
-    except RecordingsDiffer:
-        return False

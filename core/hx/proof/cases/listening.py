@@ -6,8 +6,9 @@ run at some sizes says nothing about a line that only other data lead to.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from typing import Any
 
 import torch
@@ -15,6 +16,7 @@ import torch
 from ...budget import BUDGET
 from ...errors import is_environment_error
 from ...ir.escapes import Escape
+from ...ir.recipe import Recipe
 from ...recording.trace import Trace
 from ...samples.signs_and_scales import opposite, zeroed
 from ...samples.variations import fresh
@@ -56,16 +58,28 @@ class Listening:
         there = dataclasses.replace(
             subject.recipe, inputs=dict(case.feeds), also_proved={}, padding=None
         )
+        key, known = _key(subject, there), subject.recorder.heard
         try:
-            heard = subject.recorder.record(there, dry=True, one_thread=True, escapes=before)
+            if key is None or key not in known:
+                heard = subject.recorder.record(there, dry=True, one_thread=True, escapes=before)
+                found = heard.escapes, _leads(heard)
+                if key is not None:
+                    known[key] = found
+            else:
+                found = known[key]
         except Exception as problem:
             if is_environment_error(problem):
                 raise
             # The model's own error, though it runs there unrecorded, or that of a converter only
             # that side needs: the results are compared there, and nothing more.
             return str(problem).strip().partition("\n")[0] or type(problem).__name__
-        self._by_values |= _leads(heard)
-        return heard.escapes
+        escapes, leads = found
+        self._by_values |= leads
+        # A proof notes in them what it has tried.
+        copies = {place: copy.copy(escape) for place, escape in escapes.items()}
+        if before is not None:
+            before.update(copies)
+        return copies
 
     def asks(self, escape: Escape, case: Case) -> bool:
         """Return True if the model reaches that line, as far as that can be known.
@@ -99,6 +113,18 @@ def values_matter(subject: Subject) -> bool:
         _leads(each.trace) or any(map(_of_values, each.escapes.values()))
         for each in (subject, *subject.members, *subject.forced_members)
     )
+
+
+def _key(subject: Subject, there: Recipe) -> Hashable | None:
+    """Return a key of what a recording shows; None if others on equal inputs may show something else."""
+    flow, knowledge = there.flow, subject.recorder.knowledge
+    if flow.loops or flow.until or there.forced or there.body:
+        return None
+    inputs = subject.runner.key(there.inputs)
+    if inputs is None:
+        return None
+    told = len(knowledge.unnamed), len(knowledge.respelled)
+    return inputs, there.answers, there.folding, flow.branches is None, there.at_odd_sizes, told
 
 
 def _leads(trace: Trace) -> bool:

@@ -25,7 +25,9 @@ from .saturation import unsaturated
 
 def repeated(subject: Subject, planned: Planned) -> list[Case]:
     """Return cases with the recorded data where questions have other answers."""
-    return _repeated(subject, planned.of(other_answers)) if subject.members else []
+    if not subject.members or not values_matter(subject):
+        return []
+    return _repeated(subject, planned.of(other_answers))
 
 
 def led_otherwise(subject: Subject, planned: Planned) -> list[Case]:
@@ -46,19 +48,20 @@ def led_otherwise(subject: Subject, planned: Planned) -> list[Case]:
 
 def along_members(subject: Subject, planned: Planned) -> list[Case]:
     """Return cases along the way of each further recording in the graph."""
-    usual, found = planned.of(other_sizes), list[Case]()
+    found: list[Case] = []
     for number, other in enumerate(subject.members, 2):
-        found += _of_another_way(subject, planned, other, f"way {number}", usual)
+        found += _of_another_way(subject, planned, other, f"way {number}", found)
     return found
 
 
 def _of_another_way(
-    subject: Subject, planned: Planned, other: Subject, name: str, usual: Sequence[Case]
+    subject: Subject, planned: Planned, other: Subject, name: str, before: Sequence[Case]
 ) -> list[Case]:
-    """Return cases for one more recording in the graph.
+    """Return cases for one more recording in the graph, beside those of the ways `before` it.
 
     They are its inputs, inputs like them, the usual other sizes, and the other side of its
-    questions about sizes.
+    questions about sizes. Where no data lead the model, its way follows from the sizes: then other
+    data at sizes that were tried would go the same way again.
     """
     tensors = dict(other.recipe.inputs)
     cases: list[Case] = []
@@ -76,12 +79,16 @@ def _of_another_way(
         cases += unsaturated(subject, planned.exact, made) if wide else made
     recorded = sizes_of(subject.recipe)
     elsewhere: list[Case] = []
-    for sizes in (sizes_of(subject.recipe, case.feeds) for case in usual):
-        if sizes != sizes_of(other.recipe):
-            elsewhere += _led_at(other, sizes)
-    across, _ = crossed(other, [])
+    if values_matter(subject):
+        usual = (sizes_of(subject.recipe, case.feeds) for case in planned.of(other_sizes))
+        for sizes in usual:
+            if sizes != sizes_of(other.recipe):
+                elsewhere += _led_at(other, sizes)
+        across, _ = crossed(other, [])
+        across += _repeated(other, across)
+    else:
+        across, _ = crossed(other, [*planned.at_other_sizes, *before], listen=False)
     known = {case.name for case in across}
-    across += _repeated(other, across)
     for case in (*[each for each in elsewhere if each.name not in known], *across):
         kept_out = other.beyond.get(case.name)
         case.name = f"{case.name}, {name}"

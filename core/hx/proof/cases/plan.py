@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 
 from ..differences.float64 import InFloat64
@@ -36,19 +36,19 @@ SOURCES = (
     CaseSource(repeated, needs_trace=True, at_other_sizes=True),
     CaseSource(together, needs_trace=True, at_other_sizes=True),
     CaseSource(where_others_failed, at_other_sizes=True),
-    CaseSource(round_sizes),
-    CaseSource(at_large, needs_trace=True),
-    CaseSource(far_rows, needs_trace=True),
-    CaseSource(between, needs_trace=True),
-    CaseSource(at_turns, needs_trace=True),
-    CaseSource(farther, needs_trace=True),
-    CaseSource(more_counted, needs_trace=True),
-    CaseSource(led_otherwise, needs_trace=True),
-    CaseSource(along_members, needs_trace=True),
-    CaseSource(beyond_the_range),
-    CaseSource(equal_masks),
-    CaseSource(special_values),
-    CaseSource(equal_elements, needs_trace=True),
+    CaseSource(round_sizes, if_right=True),
+    CaseSource(at_large, needs_trace=True, if_right=True),
+    CaseSource(far_rows, needs_trace=True, if_right=True),
+    CaseSource(between, needs_trace=True, if_right=True),
+    CaseSource(at_turns, needs_trace=True, if_right=True),
+    CaseSource(farther, needs_trace=True, if_right=True),
+    CaseSource(more_counted, needs_trace=True, if_right=True),
+    CaseSource(led_otherwise, needs_trace=True, if_right=True),
+    CaseSource(along_members, needs_trace=True, if_right=True),
+    CaseSource(beyond_the_range, if_right=True),
+    CaseSource(equal_masks, if_right=True),
+    CaseSource(special_values, if_right=True),
+    CaseSource(equal_elements, needs_trace=True, if_right=True),
 )
 
 
@@ -57,11 +57,18 @@ def planned_cases(
     exact: InFloat64,
     watch: AbstractContextManager | None = None,
     found: Callable[[Case], None] = lambda case: None,
+    is_wrong: Callable[[Sequence[Case]], bool] = lambda cases: False,
 ) -> list[Case]:
-    """Return the cases of all sources with the model's own outputs; `found` gets each at once."""
+    """Return the cases of all sources with the model's own outputs; `found` gets each at once.
+
+    If the file `is_wrong` in the cases at other sizes, no further ones are made.
+    """
     planned = Planned(exact) if watch is None else Planned(exact, watch)
+    wrong: bool | None = None
     for source in SOURCES:
-        if source.applies(subject):
+        if source.if_right and wrong is None:
+            wrong = is_wrong(planned.cases)
+        if source.applies(subject) and not (source.if_right and wrong):
             planned.found[source] = list(source.cases(subject, planned))
             for case in planned.found[source]:
                 found(case)

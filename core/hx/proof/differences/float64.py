@@ -45,6 +45,11 @@ class InFloat64:
     def run(self, case: Case) -> Float64Run:
         if self._runner.trace.effects.draws:
             return Float64Run([])  # it draws other numbers in float64
+        runs, key = self._runner.recorder.known, self._runner.key(case.feeds)
+        if key is not None:
+            key = (*key[:2], key[2] + (b"quantized" if self._quantized else b"float64"))
+        if isinstance(found := runs.find(key), Returned):  # of the proof of another file
+            return Float64Run(found.results)
         kernels = QuantizedKernels() if self._quantized else None
         mode = Float64Mode(kernels)
         try:
@@ -58,6 +63,8 @@ class InFloat64:
         outputs = [
             x.cpu() if isinstance(x, torch.Tensor) and _is_wide(x) else None for x in ran.results
         ]
+        if kernels is None or not kernels.apart:
+            runs.add(key, Returned(outputs))
         return Float64Run(outputs, () if kernels is None else tuple(kernels.apart))
 
 

@@ -16,7 +16,7 @@ from ...errors import Where
 from ...findings import CHECKED, Finding
 from ..cases.small_sizes import is_heavy
 from ..cases.special_values import takes_special
-from ..file_proof import Case
+from ..file_proof import Case, blame
 from ..proof import CaseCheck, Proof
 from ..sessions.evaluator import agrees, fault_of_runtime
 from ..sessions.open_file import OpenFile
@@ -80,7 +80,9 @@ def _unexplained(
         blamed.setdefault(f"onnxruntime's {operator}", line_of(row))
     if not found.wrong:
         check.by_parts, check.parted = parts.what_decides(case, lambda: True, lambda seed: [])
-        if not check.by_parts and check.note:  # it is right without optimizations
+        if not check.by_parts:
+            blame(file, case, check)
+        if check.note:  # it is right without optimizations
             blamed["onnxruntime's optimizer"] = None
     if blamed:
         check.by_runtime = OTHERWISE.format(" and ".join(blamed))
