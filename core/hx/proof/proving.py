@@ -24,7 +24,6 @@ from ..recording.runs.varying_reads import varying_reads
 from ..runtime import as_pairs
 from ..samples.sizes import sizes_of
 from ..samples.variations import fresh, jitter
-from ..torchworld.state import shallow
 from .cases.asking import case_of
 from .cases.farther import is_far
 from .cases.saturation import saturated
@@ -97,7 +96,6 @@ def prove_program(
     _tell_unsteady(subject, cases, proof)
     proof.sizes = sizes_compared(subject, cases, proof)
     if not proof.ok and proof.cases and proof.cases[0].ok and not recipe.request.weights.hollow:
-        subject.otherwise = _otherwise(subject, proof.depth)
         subject.code_run = subject.runner.code_run() if recipe.request.sizes else set()
     return proof
 
@@ -339,27 +337,6 @@ def _reason(subject: Subject) -> str:
     found = varying_reads(subject.recipe.call)
     told = [f"at {where} {what}" for what, where in found[: BUDGET.shown.differences]]
     return f": {'; '.join(told)}" if told else ": by a clock, a draw or state that hx cannot see"
-
-
-def _otherwise(subject: Subject, depth: int) -> str:
-    """Return a note if the model's results on the recorded inputs differ from the recording."""
-    recorded = dict(subject.recipe.inputs)
-    asked, again = subject.runner.twice(recorded)
-    if len({len(asked), len(again), len(subject.results)}) > 1:
-        return ""  # it omits a result when traced, and is recorded once more
-    if not differ(asked, subject.results, depth) or differ(asked, again, depth):
-        return ""
-    fused = (torch.nn.MultiheadAttention, torch.nn.TransformerEncoderLayer)
-    modules = shallow.walk(subject.recipe.call.root)
-    attends = any(isinstance(module, fused) for _, module in modules)
-    why = (
-        ": there it takes PyTorch's fast path of attention, which passes by what is put around its "
-        "layers; torch.backends.mha.set_fastpath_enabled(False) turns that off"
-    )
-    return (
-        "on the recorded inputs as well, the model gives something else when it is not recorded"
-        f"{why if attends and torch.backends.mha.get_fastpath_enabled() else ''}"
-    )
 
 
 def _called_again(subject: Subject, tensors: dict[str, torch.Tensor], proof: Proof) -> list[str]:

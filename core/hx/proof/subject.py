@@ -40,7 +40,6 @@ class Subject:
     beyond: dict[str, tuple[Escape, Move]] = dataclasses.field(default_factory=dict)
     # The limits, by name, of sizes for which the file is promised: the proof found others wrong.
     promised: NamedLimits = dataclasses.field(default_factory=NamedLimits)
-    otherwise: str = ""  # said where the model computes otherwise when it is not recorded
     code_run: set[CodeType] = dataclasses.field(default_factory=set)  # where the file is wrong
 
     @classmethod

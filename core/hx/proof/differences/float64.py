@@ -45,7 +45,7 @@ class InFloat64:
     def run(self, case: Case) -> Float64Run:
         if self._runner.trace.effects.draws:
             return Float64Run([])  # it draws other numbers in float64
-        runs, key = self._runner.recorder.known, self._runner.key(case.feeds)
+        runs, key = self._runner.recorder.known, self._runner.key(dict(case.feeds))
         if key is not None:
             key = (*key[:2], key[2] + (b"quantized" if self._quantized else b"float64"))
         if isinstance(found := runs.find(key), Returned):  # of the proof of another file
