@@ -94,12 +94,13 @@ def check_nodes(
     target: Path | None = None,
     custom_ops: Sequence[Any] = (),
     until_off: bool = False,
+    at_once: bool = False,
     budget: int = BUDGET.bytes.kept_tensors,
     recorded: Recorded | None = None,
     tapped: Tapped | None = None,
 ) -> NodeTable:
     """Return the table for the inputs of one case; `until_off` ends with the turn of the first
-    mistake.
+    mistake, and `at_once` with the mistake itself.
 
     `target` is the final path if `path` is a hidden file. `recorded` is the recording of the first
     turn, if it exists already, and `tapped` runs the file. Raises `Refused` where the file cannot
@@ -127,9 +128,11 @@ def check_nodes(
         if wanted:
             results = tapped(list(wanted), case.feeds)
             table.outputs = [results[output.name] for output in model.graph.output]
-            for name, tensor in wanted.items():
+            for name in (name for name in rows if name in wanted):
                 computed = case.computed if name in coarse else None
-                _compare(rows[name], results.pop(name), tensor, computed)
+                _compare(rows[name], results.pop(name), wanted[name], computed)
+                if at_once and rows[name].problem:
+                    break
         if until_off and table.first_off is not None:
             break
         turn, turns = turn + 1, (kept.size - 1) // budget

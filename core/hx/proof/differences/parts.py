@@ -123,7 +123,7 @@ class Parts:
                 return NOTHING
             tied, lossy = found
             table = check_nodes(
-                self._subject, self._path, case, target=self._target, until_off=True,
+                self._subject, self._path, case, target=self._target, until_off=True, at_once=True,
                 custom_ops=self._custom_ops, recorded=recorded, tapped=self._tapped,
             )  # fmt: skip
             first = table.first_off
