@@ -41,12 +41,11 @@ def other_answers(subject: Subject, planned: Planned) -> list[Case]:
 
 
 def crossed(
-    subject: Subject, cases: list[Case], refused: Sequence[Sizes] = (), listen: bool = True
+    subject: Subject, cases: list[Case], refused: Sequence[Sizes] = ()
 ) -> tuple[list[Case], list[Asked]]:
     """Return cases on the other side of the model's questions, where no other size has shown it.
 
-    Questions that the model asks at `refused` sizes, before its error, count as well, and those that
-    it asks in these cases, unless it was listened to there already.
+    Questions that the model asks at `refused` sizes, before its error, count as well.
     The second result is all questions of the model, on these sides as well.
     """
     # Questions that only another way asks belong to the proof of that way.
@@ -59,7 +58,7 @@ def crossed(
     deeper = _deeper(subject)
     if not escapes and not deeper:
         return [], []
-    crossing = _Crossing(subject, cases, refused, listen)
+    crossing = _Crossing(subject, cases, refused)
     return crossing.begin(escapes, deeper), [*crossing.known]
 
 
@@ -110,19 +109,12 @@ class _Place:
 
 
 class _Crossing:
-    def __init__(
-        self,
-        subject: Subject,
-        cases: list[Case],
-        refused: Sequence[Sizes] = (),
-        listen: bool = True,
-    ) -> None:
+    def __init__(self, subject: Subject, cases: list[Case], refused: Sequence[Sizes] = ()) -> None:
         self._subject, self._recipe = subject, subject.recipe
         self._words, self._limits = sizes_of(subject.recipe), limits_of(subject.recipe)
         self._listening = Listening(subject)
         self._work = subject.trace.graph.work
-        # Cases at which the model has not been recorded.
-        self._waiting = list(cases) if listen else []
+        self._waiting = list(cases)  # cases at which the model has not been recorded
         self._sizes = [sizes_of(self._recipe, case.feeds) for case in cases]
         self._cases = list(zip(self._sizes, cases))
         self._unled: set[tuple[str, Where]] = set()  # lines that no known data lead to

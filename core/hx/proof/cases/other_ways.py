@@ -91,7 +91,9 @@ def _of_another_way(
         across, _ = crossed(other, [])
         across += _repeated(other, across)
     else:
-        across, _ = crossed(other, [*planned.at_other_sizes, *before], listen=False)
+        tried = [*known_sizes, *(sizes_of(subject.recipe, case.feeds) for case in before)]
+        across, _ = crossed(other, [])
+        across = [case for case in across if sizes_of(other.recipe, case.feeds) not in tried]
     known = {case.name for case in across}
     for case in (*[each for each in elsewhere if each.name not in known], *across):
         kept_out = other.beyond.get(case.name)
