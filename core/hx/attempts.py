@@ -99,10 +99,10 @@ class Attempts:
         program = self._recorded(recipe, staged)
         if not isinstance(program, Program):
             return program
-        if (known := self._known_wrong(recipe, program._trace)) is not None:
-            return known
         destination = self.request.destination
         keep = destination.keep_rejected if self.history.speaks_for(recipe) else None
+        if keep is None and (known := self._known_wrong(recipe, program._trace)) is not None:
+            return known
         self.staged.append(staged)
         one_way = found_one_way(recipe, program._trace)
         try:

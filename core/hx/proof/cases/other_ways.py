@@ -63,44 +63,46 @@ def _of_another_way(
     questions about sizes. Where no data lead the model, its way follows from the sizes: then other
     data at sizes that were tried would go the same way again.
     """
-    tensors = dict(other.recipe.inputs)
-    cases: list[Case] = []
-    ways = [
-        (name, tensors),
-        (f"fresh {name}", fresh(tensors, seed=41)),
-        (f"opposite {name}", {key: opposite(tensor) for key, tensor in tensors.items()}),
-    ]
-    data_lead = values_matter(subject)
-    known_sizes = [sizes_of(subject.recipe, case.feeds) for case in planned.at_other_sizes]
-    if not data_lead and sizes_of(other.recipe) in known_sizes:
-        del ways[0]
-    if any(map(is_lost, other.escapes.values())):  # may depend on the data
-        ways += [(f"fresh {name}, {n}", fresh(tensors, seed=40 + n)) for n in (2, 3, 4)]
-        ways.append((f"large {name}", {key: large(tensor) for key, tensor in tensors.items()}))
-    for way, inputs in ways:
-        made = case_of(subject, way, inputs)[0]
-        wide = way.startswith(("opposite", "large"))
-        cases += unsaturated(subject, planned.exact, made) if wide else made
-    recorded = sizes_of(subject.recipe)
+    recipe, data_lead = subject.recipe, values_matter(subject)
+    tried = [] if data_lead else [sizes_of(recipe, c.feeds) for c in planned.at_other_sizes]
+    cases = _with_other_data(subject, planned, other, name, sizes_of(other.recipe) in tried)
+    across, _ = crossed(other, [])
     elsewhere: list[Case] = []
     if data_lead:
-        usual = (sizes_of(subject.recipe, case.feeds) for case in planned.of(other_sizes))
-        for sizes in usual:
-            if sizes != sizes_of(other.recipe):
-                elsewhere += _led_at(other, sizes)
-        across, _ = crossed(other, [])
+        usual = (sizes_of(recipe, case.feeds) for case in planned.of(other_sizes))
+        for sizes in (each for each in usual if each != sizes_of(other.recipe)):
+            elsewhere += _led_at(other, sizes)
         across += _repeated(other, across)
-    else:
-        tried = [*known_sizes, *(sizes_of(subject.recipe, case.feeds) for case in before)]
-        across, _ = crossed(other, [])
-        across = [case for case in across if sizes_of(other.recipe, case.feeds) not in tried]
+    tried += [] if data_lead else [sizes_of(recipe, case.feeds) for case in before]
+    across = [case for case in across if sizes_of(recipe, case.feeds) not in tried]
     known = {case.name for case in across}
     for case in (*[each for each in elsewhere if each.name not in known], *across):
         kept_out = other.beyond.get(case.name)
         case.name = f"{case.name}, {name}"
-        if kept_out is not None and kept_out[1].holds(recorded):
+        if kept_out is not None and kept_out[1].holds(sizes_of(recipe)):
             subject.beyond[case.name] = kept_out
         cases.append(case)
+    return cases
+
+
+def _with_other_data(
+    subject: Subject, planned: Planned, other: Subject, name: str, tried: bool
+) -> list[Case]:
+    """Return cases at the sizes of another way: its inputs, unless these were tried, and others."""
+    tensors = dict(other.recipe.inputs)
+    ways = [] if tried else [(name, tensors)]
+    ways += [
+        (f"fresh {name}", fresh(tensors, seed=41)),
+        (f"opposite {name}", {key: opposite(tensor) for key, tensor in tensors.items()}),
+    ]
+    if any(map(is_lost, other.escapes.values())):  # may depend on the data
+        ways += [(f"fresh {name}, {n}", fresh(tensors, seed=40 + n)) for n in (2, 3, 4)]
+        ways.append((f"large {name}", {key: large(tensor) for key, tensor in tensors.items()}))
+    cases: list[Case] = []
+    for way, inputs in ways:
+        made = case_of(subject, way, inputs)[0]
+        wide = way.startswith(("opposite", "large"))
+        cases += unsaturated(subject, planned.exact, made) if wide else made
     return cases
 
 

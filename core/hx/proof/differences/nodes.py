@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -128,11 +128,7 @@ def check_nodes(
         if wanted:
             results = tapped(list(wanted), case.feeds)
             table.outputs = [results[output.name] for output in model.graph.output]
-            for name in (name for name in rows if name in wanted):
-                computed = case.computed if name in coarse else None
-                _compare(rows[name], results.pop(name), wanted[name], computed)
-                if at_once and rows[name].problem:
-                    break
+            _compare_all(rows, results, wanted, dict.fromkeys(coarse, case.computed), at_once)
         if until_off and table.first_off is not None:
             break
         turn, turns = turn + 1, (kept.size - 1) // budget
@@ -297,6 +293,20 @@ def rows_of(model: onnx.ModelProto) -> Iterator[tuple[NodeCheck, list[str]]]:
             depth,
         )
         yield row, list(node.output)
+
+
+def _compare_all(
+    rows: Mapping[str, NodeCheck],
+    results: dict[str, torch.Tensor],
+    wanted: Mapping[str, torch.Tensor],
+    computed: Mapping[str, Any],
+    at_once: bool,
+) -> None:
+    """Compare values in the order of the file: all of them, or up to the first that is off."""
+    for name in (name for name in rows if name in wanted):
+        _compare(rows[name], results.pop(name), wanted[name], computed.get(name))
+        if at_once and rows[name].problem:
+            return
 
 
 def _compare(row: NodeCheck, got: torch.Tensor, want: torch.Tensor, computed: Any = None) -> None:
