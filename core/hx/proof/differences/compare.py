@@ -47,7 +47,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -137,15 +136,6 @@ def difference(got: torch.Tensor, want: torch.Tensor, tolerance: Tolerance) -> D
     if want.dtype.is_floating_point or want.dtype.is_complex:
         return _floats(got, want, tolerance)
     return _exact(got, want)
-
-
-def differ(some: Sequence[Any], others: Sequence[Any], depth: int) -> bool:
-    return any(apart(a, b, depth) for a, b in zip(some, others, strict=True))
-
-
-def apart(a: Any, b: Any, depth: int) -> bool:
-    a, b = torch.as_tensor(a), torch.as_tensor(b)
-    return bool(difference(a, b, Tolerance.for_dtype(b.dtype, depth)).problem)
 
 
 def as_near(got: torch.Tensor, want: torch.Tensor, exact: torch.Tensor, longest: int = 1) -> bool:
