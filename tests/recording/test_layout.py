@@ -48,3 +48,11 @@ def test_a_view_by_strides_of_what_skips_memory_is_refused():
 
     with pytest.raises(hx.Unsupported, match="where they lie in memory"):
         hx.export(model, (torch.randn(8, 3),), dynamic={"x": {0: "batch"}})
+
+
+def test_a_place_in_memory_that_follows_from_a_size_is_told():
+    def model(x):
+        return x * 2 if x[x.shape[0] - 1 :].storage_offset() == 48 else x
+
+    program = hx.export(model, (torch.randn(5, 4),), dynamic={"x": {0: "n"}})
+    assert any("storage_offset" in str(escape) for escape in program.report.escapes)

@@ -70,15 +70,15 @@ def length(recording, key, func, args, kwargs, door):
 def layout(recording, key, func, args, kwargs, door):
     """Compute strides from the sizes if no memory is skipped, or else as recorded."""
     sizes = open_shape(recording, args[0])
-    if sizes is None:
+    if sizes is None and not _begins_elsewhere(recording, args[0]):
         return call_unrecorded(recording, func, args, kwargs)
     note_escape(
         recording,
         "layout",
         f"{torch_facts.public_name(func, key).rpartition('.')[2]} of a resizable tensor",
     )
-    order = memory_order(args[0])
-    if key not in ("aten::stride", "aten::sym_stride") or order is None:
+    order = None if sizes is None else memory_order(args[0])
+    if sizes is None or key not in ("aten::stride", "aten::sym_stride") or order is None:
         return call_unrecorded(recording, func, args, kwargs)
     strides: list[Any] = list(order)
     step: Any = 1
@@ -86,6 +86,13 @@ def layout(recording, key, func, args, kwargs, door):
         strides[axis], step = step, sizes[axis] * step
     axis = args[1] if len(args) > 1 else kwargs.get("dim")
     return tuple(strides) if axis is None else strides[axis]
+
+
+def _begins_elsewhere(recording: Recording, tensor: torch.Tensor) -> bool:
+    """Return True for a part of a tensor whose sizes may vary: it may begin at another place."""
+    entry = recording.memory.live.find(tensor)
+    whole = None if entry is None else entry.family.root.shape
+    return bool(whole and any(map(dims.is_dynamic, whole)) and tensor.storage_offset())
 
 
 def device(recording, key, func, args, kwargs, door):
