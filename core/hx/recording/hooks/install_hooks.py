@@ -38,6 +38,7 @@ from ...torchworld.spelling import (
     lookups,
     reachable_functions,
     respelling,
+    rounds,
     spellings,
 )
 from ...torchworld.state import function_caches
@@ -73,6 +74,7 @@ _SIZE_CODE = frozenset(
         lookups,
         patching,
         respelling,
+        rounds,
         size_lists,
         size_texts,
         spellings,
@@ -125,6 +127,8 @@ class recorded(Reversible):
                 functools.partial(size_left, recording, _SIZE_CODE),
                 size_lists.repeated,
                 functools.partial(layers_by_index.from_list, recording),
+                lambda: len(recording.builder.nodes),
+                recording.memory.lengths.fill,
                 functools.partial(numpy_arrays.beside, recording),
             )
         )
