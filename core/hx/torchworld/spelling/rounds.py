@@ -91,7 +91,8 @@ class Rounds:
 
     def _end(self, many: Any) -> None:
         self.behind = {}
-        if dims.is_dynamic(many) and len(self._seen) - 1 == dims.plain(many):
+        rounds = len(self._seen) - 1
+        if rounds > 0 and dims.is_dynamic(many) and rounds == dims.plain(many):
             self.behind = _behind(self._seen, many)
         self._seen = []
 
