@@ -35,7 +35,7 @@ from .speller import BUILTINS, GIVES_NUMBER, METHODS, Speller, lists_made_in
 from .spellings import HELPERS, KINDS
 
 _WORDS = {
-    *("getattr", "hasattr", "setattr", "delattr", "format", "sort", "zip"),
+    *("getattr", "hasattr", "setattr", "delattr", "format", "sort", "zip", "any", "all"),
     *BUILTINS,
     *METHODS,
     *(handed_sizes.METHODS - {*dir(torch.Tensor)}),

@@ -7,7 +7,7 @@ import copy
 from collections.abc import Container, Mapping
 from typing import Any, TypeGuard
 
-from . import handed_sizes
+from . import asked_together, handed_sizes
 from .loop_speller import LoopSpeller, collects
 from .spellings import KINDS, OPERATORS, SIGNS
 
@@ -162,6 +162,10 @@ class Speller(LoopSpeller):
         return self._called(node, helper, node.left, node.comparators[0])
 
     def visit_Call(self, node: ast.Call) -> Any:
+        together = asked_together.helper_for(node, self.local)
+        if together is not None:
+            given = asked_together.without_questions(node.args[0], self.local, self._called)
+            return self._called(node, together, self.visit(given))
         self.generic_visit(node)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "numel" and not node.args:
             return self._called(node, "count", node.func.value)

@@ -14,7 +14,7 @@ import torch
 
 from ...ir.sizes import dims, size_lists, size_texts
 from ...ir.sizes.departures import leaving, listening
-from . import followed_functions, handed_sizes, lookups, rounds
+from . import asked_together, followed_functions, handed_sizes, lookups, rounds
 
 
 def numbered(maker: Any, x: Any) -> Any:
@@ -303,6 +303,7 @@ HELPERS: dict[str, Callable] = {
     "number": rounds.number,
     "collected": rounds.collected,
     "returned": followed_functions.returned,
+    **asked_together.HELPERS,
 }
 for _name, _function, _word in OPERATORS.values():
     HELPERS[_name] = _left(_function, getattr(dims.Dim, f"__r{_word}__"))
