@@ -203,6 +203,10 @@ def _tri(N, M=None, k=0, dtype=torch.float64):
     return torch.tril(torch.ones(N, N if M is None else M, dtype=dtype), k)
 
 
+def _places(maker, n, k, m):
+    return tuple(maker(n, n if m is None else m, k).unbind())
+
+
 _MAKERS: dict[str, Callable] = {
     "arange": _stepped,
     "linspace": _counted_evenly,
@@ -215,4 +219,7 @@ _MAKERS: dict[str, Callable] = {
     ),
     "indices": _indices,
     "tri": _tri,
+    "tril_indices": lambda n, k=0, m=None: _places(torch.tril_indices, n, k, m),
+    "triu_indices": lambda n, k=0, m=None: _places(torch.triu_indices, n, k, m),
+    "diag_indices": lambda n, ndim=2: (torch.arange(n),) * ndim,
 }
