@@ -179,22 +179,23 @@ class Speller(LoopSpeller):
             return self._called(node, "made", node.func, *node.args)
         if collects(node, self.local):
             return self._called(node, "collected", node.func, *node.args)
-        helper = BUILTINS.get(name)
-        if getattr(node.func, "attr", name) in ("int64", "float64"):
-            helper = "numbered"
-        plain = (
-            len(node.args) == 1 and not node.keywords and not isinstance(node.args[0], ast.Starred)
-        )
-        if name == "int" and len(node.args) == 2 and not node.keywords and name not in self.local:
+        return self._of_builtin(node, name) or self._handed(node)
+
+    def _of_builtin(self, node: ast.Call, name: str) -> ast.expr | None:
+        """Rewrite int(n), str(n), list(x) and np.int64(n)."""
+        if name in self.local or node.keywords or not node.args:
+            return None
+        if name == "int" and len(node.args) == 2:
             return self._called(node, "whole", *node.args)  # of a text, with a base
-        if helper is None or not plain or name in self.local:
-            return self._handed(node)
-        (given,) = node.args
-        if helper == "numbered":
-            return self._called(node, helper, node.func, given)
+        given = node.args[0]
+        if len(node.args) != 1 or isinstance(given, ast.Starred):
+            return None
+        if getattr(node.func, "attr", name) in ("int64", "float64"):
+            return self._called(node, "numbered", node.func, given)
         if name == "list" and "reversed" not in self.local and _is_reversed(given):
             return self._called(node, "backwards", *given.args)
-        return self._called(node, helper, given)
+        helper = BUILTINS.get(name)
+        return None if helper is None else self._called(node, helper, given)
 
     def _handed(self, node: ast.Call) -> ast.expr:
         """Rewrite json.dumps(n), where the function may be compiled."""
