@@ -33,8 +33,8 @@ class NumpyGenerator:
         source = self._random.get_bit_generator()
         if type(source) is not self._random.MT19937:
             return None
-        # 624 numbers, and the place in them
-        return ctypes.string_at(source.ctypes.state_address, 625 * ctypes.sizeof(ctypes.c_uint32))
+        state = ctypes.c_uint32 * (624 + 1)  # numbers, and the place in them
+        return bytes(state.from_address(source.ctypes.state_address))
 
 
 def _same(a: Any, b: Any) -> bool:
