@@ -63,6 +63,36 @@ def _whole_axes(op, x, spatial, windows, reduce):
     return reduction(op, reduce, x, [first + i for i in whole]), {**windows, **changed}
 
 
+def _of_sizes(op, x, spatial, windows, dilations, value, reduce):
+    """Reduce x along the axes whose windows, or the steps between them, follow from a size.
+
+    ONNX takes fixed numbers alone. So each window is gathered along an axis of its own; where these
+    axes were, windows of one element remain.
+    """
+    kernel, strides, pads = (windows[k] for k in ("kernel_shape", "strides", "pads"))
+    first, given = x.rank - spatial, [*zip(kernel, strides)]
+    sized = [i for i, of in enumerate(given) if any(type(n) is not int for n in of)]
+    if not sized:
+        return x, windows
+
+    def instead(numbers, one):
+        return [one if i % spatial in sized else n for i, n in enumerate(numbers)]
+
+    apart = [n if i % spatial in sized else 0 for i, n in enumerate(pads)]
+    if any(type(n) is not int or n != 0 for n in apart):
+        front = [0] * first
+        amounts = op.sizes([*front, *apart[:spatial], *front, *apart[spatial:]])
+        x = op.Pad(x, amounts, op.constant(value, x.dtype))
+    for i in sized:
+        (k, s), d, axis = given[i], dilations[i], first + i
+        count = _steps(op, x.shape[axis], k, s, 0, d, False) + 1
+        starts = op.Unsqueeze(op.Mul(counted(op, count), op.constant(s)), [1])
+        places = op.Add(starts, op.Mul(counted(op, k), op.constant(d)))
+        x = reduction(op, reduce, op.Gather(x, places, axis=axis), [axis + 1], keepdims=0)
+    changed = {"kernel_shape": instead(kernel, 1), "strides": instead(strides, 1)}
+    return x, {**windows, **changed, "pads": instead(pads, 0)}
+
+
 def _nothing_left(windows):
     return all(n == 1 for n in (*windows["kernel_shape"], *windows["strides"]))
 
@@ -129,8 +159,13 @@ def _max_pool(spatial, indices=False):
         windows = _windows(spatial, kernel_size, stride, padding)
         if not (return_indices or indices) and all(n == 1 for n in pair(dilation, spatial)):
             input, windows = _whole_axes(op, input, spatial, windows, "ReduceMax")
-            if _nothing_left(windows):
-                return input
+        if not (return_indices or indices or ceil_mode):
+            low = lowest(input.dtype)
+            input, windows = _of_sizes(
+                op, input, spatial, windows, pair(dilation, spatial), low, "ReduceMax"
+            )
+        if _nothing_left(windows):
+            return input
 
         def pool(x):
             dilations, around, where, up = pair(dilation, spatial), x, windows, 0
@@ -159,6 +194,9 @@ def avg_pool(spatial):
             return _batched(op, input, spatial,
                             lambda x: _summed(op, x, windows, ceil_mode, divisor_override))  # fmt: skip
         input, windows = _whole_axes(op, input, spatial, windows, "ReduceMean")
+        unpadded = all(type(n) is int and n == 0 for n in windows["pads"])
+        if not ceil_mode and (count_include_pad or unpadded):
+            input, windows = _of_sizes(op, input, spatial, windows, [1] * spatial, 0, "ReduceMean")
         if _nothing_left(windows):
             return input
 

@@ -52,10 +52,48 @@ def test_over_what_a_convolution_gives(pool):
     torch.testing.assert_close(program.run(x), forward(x))
 
 
-def test_a_window_that_follows_from_a_size_and_covers_no_axis_is_refused():
+def pyramid(x):
+    """As many windows as wanted, of a size and a padding that follow, as in spatial pyramids."""
+    found = []
+    for k in (1, 2, 3):
+        size = [-(-n // k) for n in x.shape[2:]]
+        pads = [(s * k - n + 1) // 2 for s, n in zip(size, x.shape[2:])]
+        found.append(max_pool2d(x, size, stride=size, padding=pads).flatten(1))
+    return torch.cat(found, 1)
+
+
+def adaptive_by_hand(x):
+    strides = [n // 3 for n in x.shape[2:]]
+    return avg_pool2d(x, [n - 2 * s for n, s in zip(x.shape[2:], strides)], stride=strides)
+
+
+SHARES = {
+    "halves": lambda x: avg_pool2d(x, (x.shape[2] // 2, x.shape[3] // 2)),
+    "one axis": lambda x: max_pool2d(x, (x.shape[2] // 2, 2)),
+    "overlapping": lambda x: max_pool2d(x, x.shape[2] // 2, stride=1, padding=1),
+    "steps": lambda x: avg_pool2d(x, 2, stride=(x.shape[2] // 3, 2)),
+    "dilated": lambda x: max_pool1d(x[:, 0], x.shape[3] // 3, stride=1, dilation=2),
+    "padded mean": lambda x: avg_pool1d(x[:, 0], x.shape[3] // 2, padding=1),
+    "without a batch": lambda x: avg_pool2d(x[0], (x.shape[2] // 2, 3)),
+    "pyramid": pyramid,
+    "adaptive by hand": adaptive_by_hand,
+}
+
+
+@pytest.mark.parametrize("how", SHARES)
+def test_a_window_that_is_a_share_of_a_size(how):
+    model = Single(SHARES[how])
+    dynamic = {"x": {0: "b", 2: "h>=4", 3: "w>=4"}}
+    program = hx.export(model, torch.rand(2, 3, 8, 9), dynamic=dynamic)
+    for shape in [(1, 3, 4, 9), (5, 3, 7, 6), (2, 3, 17, 13)]:
+        x = torch.randn(shape)
+        torch.testing.assert_close(program.run(x), model(x))
+
+
+def test_a_window_that_follows_from_a_size_and_is_rounded_up_is_refused():
     with pytest.raises(hx.HxError, match="kernel_shape"):
         hx.export(
-            lambda x: avg_pool2d(x, x.shape[3] // 2),
+            lambda x: avg_pool2d(x, x.shape[3] // 2, ceil_mode=True),
             torch.randn(1, 1, 4, 4), None, dynamic={"x": {2: "h", 3: "w"}},
         )  # fmt: skip
 
