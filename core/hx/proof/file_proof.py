@@ -160,7 +160,8 @@ def _case(
         )
     if len(case.expected) != len(model.graph.output):
         check.problem = (
-            f"the graph has {len(model.graph.output)} outputs, the model {len(case.expected)}"
+            f"the graph has {len(model.graph.output)} outputs, the model {len(case.expected)}; "
+            "a graph always has as many, so return one tensor of them (torch.stack, pad_sequence)"
         )
     if not check.problem:
         try:
