@@ -54,6 +54,7 @@ from . import (
     copying,
     fused,
     layers_by_index,
+    nested_ranges,
     numpy_hooks,
     threads,
     written_code,
@@ -105,10 +106,11 @@ class recorded(Reversible):
         # If several hooks are for one function, the last one applies.
         model = recording.model
         cached = function_caches.places(*model.searched()) if recording.builder.sizes.named else []
+        others = [*numpy_hooks.places(recording), *nested_ranges.places(recording)]
         stored = patching.attributes(
             [
                 *cached,
-                *builtin_hooks.places(recording, numpy_hooks.places(recording)),
+                *builtin_hooks.places(recording, others),
                 *callables.places(recording),
                 *seeds.places(recording),
                 *threads.places(recording),

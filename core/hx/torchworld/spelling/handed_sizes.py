@@ -33,6 +33,7 @@ from ...ir.sizes.comparisons import Asked, content
 from ...ir.sizes.departures import count, lasts, leaving
 from ...ir.sizes.size_lists import Whole
 from ...ir.sizes.size_texts import SizeText, all_plain
+from .. import patching
 from . import lookups
 from .followed_functions import FOLLOWED
 from .iterations import combined, follow
@@ -191,7 +192,7 @@ def _of_python(home: str) -> bool:
 def _class_reads(kind: type) -> bool:
     if kind in _CALLS:
         return True
-    if issubclass(kind, BaseException) or _root(kind) == "torch":
+    if patching.stands_in(kind) or issubclass(kind, BaseException) or _root(kind) == "torch":
         return False
     if _of_library(kind.__module__):
         return True
