@@ -242,6 +242,8 @@ def merge_branches(first: Trace) -> Merge[Trace | Unmerged]:
     flow = first.recipe.flow
     if not flow.branches or (flow.loops and not may_be_merged(first)):
         return first
+    if flow.branches.in_turn:
+        return (yield from loops.merge_in_turn(first))
     found = yield from branches.merge(first)
     return first if flow.loops and isinstance(found, Unmerged) else found
 

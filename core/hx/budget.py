@@ -235,6 +235,8 @@ class NodeLimits:
     # One recording with other answers: times the first one's nodes, plus some.
     forced_factor: int = 8
     forced_addition: int = 2000
+    # The same where a fixed number of rounds asks: with other answers, there are no more of them.
+    in_turn_addition: int = 64
     # All such recordings: a number, or a multiple of the first one's nodes if that is more.
     # A solver may ask at each step how large its error is: no number of recordings covers its ways.
     branches: int = 6000

@@ -223,7 +223,7 @@ def _export(request: Request, recorder: Recorder, timeline: Timeline) -> Program
         outcome = _untried(recorder) if spent else attempts.attempt(recipe)
         if isinstance(outcome, Right):
             return _finish(*_with_both_sides(outcome.made, recipe, attempts), attempts)
-        history.add(outcome)
+        history.add(recipe, outcome)
         if isinstance(outcome, Wrong) and outcome.as_given:
             as_given = as_given or recipe
         recipe = _advance(steps, outcome)

@@ -83,6 +83,7 @@ EXPECTED: dict[str, list[str]] = {
         "until+counting: unsupported",
         "unmerged plain: wrong",
         "branches-on-failed: unsupported",
+        "branches-in-turn: unsupported",
     ],
     "branch_in_rounds_that_data_end": [
         "plain: offers until",
@@ -94,6 +95,7 @@ EXPECTED: dict[str, list[str]] = {
         "no-breaks until-true: unsupported",
         "unmerged plain: wrong",
         "branches-on-failed: unsupported",
+        "branches-in-turn: unsupported",
     ],
     "taken_until_nothing_is_left": [
         "plain: offers until",
@@ -167,6 +169,7 @@ EXPECTED: dict[str, list[str]] = {
         "unmerged formulas: unsupported",
         "other-sizes plain: wrong",
         "other-sizes branches-on-failed: unsupported",
+        "branches-in-turn: right",
     ],
     "branch_beside_a_size": [
         "plain: offers until+branches",
@@ -218,6 +221,7 @@ EXPECTED: dict[str, list[str]] = {
         "unmerged formulas: unsupported",
         "other-sizes plain: wrong",
         "other-sizes branches-on-failed: unsupported",
+        "branches-in-turn: wrong",
     ],
     "steps_with_a_lost_size": [
         "plain: offers loops",
@@ -272,6 +276,7 @@ EXPECTED: dict[str, list[str]] = {
         "padded plain: unsupported",
         "other-sizes plain: wrong",
         "other-sizes branches-on-failed: unsupported",
+        "branches-in-turn: unsupported",
     ],
 }
 

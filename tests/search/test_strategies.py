@@ -15,7 +15,7 @@ from hx.errors import Differentiates, EscapeError, Where
 from hx.ir import dynamic_axes
 from hx.ir.knowledge import Knowledge
 from hx.ir.outcome import OffersAnswers, OffersBranches, OffersLoops, Refused, Wrong
-from hx.ir.recipe import EXPORTING, ONNX, TRACING, Branches, Leaks, Loops, Until
+from hx.ir.recipe import EXPORTING, ONNX, TRACING, Branches, Leaks, Loops, Promise, Until
 from hx.merging.loops import Before
 from hx.proof.proof import CaseCheck, Proof
 from hx.recording.calls.choices import Choices
@@ -66,7 +66,7 @@ class Search:
             self.names.append(recipe_name(self.recipe))
             if isinstance(outcome, Wrong):
                 self.history.knowledge.wrong_sizes.append({"n": 9})
-            self.history.add(outcome)
+            self.history.add(self.recipe, outcome)
             try:
                 self.recipe = self._steps.send(outcome)
             except StopIteration:
@@ -301,3 +301,30 @@ def test_some_errors_end_a_search_that_they_begin(first, ends):
 
 def test_an_error_of_a_model_that_asks_nothing_ends_the_search():
     assert Search().history.ends_with(ValueError("the model's own"))
+
+
+def test_a_merge_that_is_wrong_at_smaller_sizes_alone_is_promised_in_the_end():
+    search = Search()
+    offer = OffersLoops(search.recipe.derived.with_flow(loops=Loops(Before([]))), None, False)
+    assert search.after(offer) == "loops"
+    few = wrong("n=1")
+    few.failed["n=1"] = {"x": X[:1]}
+    names = [search.after(few)]
+    while search.recipe is not None:
+        last = search.recipe
+        names.append(search.after(unsupported()))
+    assert last.promise is Promise.ONWARD and last.flow.loops is not None
+
+
+def test_questions_that_are_asked_again_get_other_answers_in_turn():
+    def often(x):
+        for _ in range(4):
+            x = x * 2 if x.sum() > 0 else x - 1
+        return x
+
+    search, last = Search(), None
+    first = wrong("fresh", escapes=asking(often))
+    while search.recipe is not None:
+        last = search.recipe
+        search.after(first if last.is_plain else unsupported())
+    assert last is not None and last.flow.branches is not None and last.flow.branches.in_turn

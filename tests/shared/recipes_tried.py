@@ -91,6 +91,7 @@ def recipe_name(recipe: Recipe) -> str:
         names.append("numbered-loops" if flow.loops.numbered else "loops")
     if flow.branches is not None:
         names.append("branches-on-failed" if flow.branches.required else "branches")
+        names[-1] += "-in-turn" if flow.branches.in_turn else ""
     if recipe.folding is not Folding.FOLDED:
         names.append(recipe.folding.name.lower())
     return " ".join(filter(None, [*parts, "+".join(names) or "plain"]))

@@ -101,6 +101,7 @@ class Branches:
     variations: tuple[Inputs, ...] = ()  # inputs that may lead another way
     other_sizes: bool = False  # inputs of other sizes are tried, too
     lines: tuple[Line, ...] = ()  # lines of the questions, as far as known
+    in_turn: bool = False  # questions that a line asks again and again get other answers one by one
 
 
 class EndNumbers(Protocol):

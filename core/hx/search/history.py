@@ -17,6 +17,7 @@ from ..findings import scaffold
 from ..ir.knowledge import Knowledge
 from ..ir.outcome import Failure, OffersAnswers, Refused, Wrong, error_of
 from ..ir.recipe import STANDARD, Recipe
+from . import recipes
 
 
 class History:
@@ -28,6 +29,8 @@ class History:
     def __init__(self, knowledge: Knowledge) -> None:
         self.knowledge = knowledge
         self._failures: list[Failure] = []
+        # The first merge whose file is wrong at smaller sizes than the recorded ones alone.
+        self.right_onward: Recipe | None = None
         self.is_settled = False  # a file is right, and another recipe may only give a better one
 
     def __bool__(self) -> bool:
@@ -37,8 +40,11 @@ class History:
     def first(self) -> Failure:
         return self._failures[0]
 
-    def add(self, outcome: Failure) -> None:
+    def add(self, recipe: Recipe, outcome: Failure) -> None:
         self._failures.append(outcome)
+        if self.right_onward is None and recipe.flow.reorders and isinstance(outcome, Wrong):
+            if recipes.may_hold_from_here_on(recipe, outcome):
+                self.right_onward = recipe
 
     def mark(self) -> int:
         return len(self._failures)

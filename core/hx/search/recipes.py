@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ..budget import BUDGET
-from ..errors import VerificationError
+from ..errors import HxError, VerificationError
 from ..ir.escapes import Escape
 from ..ir.outcome import Wrong
 from ..ir.recipe import Branches, Line, Loops, Padded, Recipe, Sizes
@@ -62,6 +62,25 @@ def with_branches_on(
     return recipe.with_flow(branches=branches)
 
 
+def with_branches_in_turn(recipe: Recipe, error: HxError) -> Recipe | None:
+    """Record other answers one by one, where a line asks about values again and again."""
+    if error.report is None:
+        return None
+    lines = tuple(
+        dict.fromkeys(
+            (escape.where.file, escape.where.line)
+            for escape in error.report.escapes
+            if escape.kind in ASKING and escape.count >= BUDGET.rounds.alike and not escape.carried
+        )
+    )
+    if not lines or recipe.request.weights.streamed:
+        return None
+    other = with_branches(recipe, lines)
+    assert other.flow.branches is not None
+    other = other.with_flow(branches=replace(other.flow.branches, in_turn=True))
+    return replace(other, limit=_room(error.report.nodes, BUDGET.nodes.in_turn_addition))
+
+
 def with_numbered_rounds(recipe: Recipe) -> Recipe:
     """Merge rounds that differ by their number: the graph counts them for the model."""
     loops = recipe.flow.loops
@@ -90,9 +109,14 @@ def padded(recipe: Recipe, error: VerificationError) -> Recipe | None:
     asked = (asked for escape in error.report.escapes for asked in escape.asked)
     if all(fits(each) is None for each in asked):
         return None
-    # With false answers, a loop that runs until nothing is left never ends.
-    room = BUDGET.nodes.forced_factor * error.report.nodes + BUDGET.nodes.forced_addition
-    return replace(recipe, padding=Padded(), limit=room)
+    return replace(
+        recipe, padding=Padded(), limit=_room(error.report.nodes, BUDGET.nodes.forced_addition)
+    )
+
+
+def _room(nodes: int, more: int) -> int:
+    """Limit a recording with false answers: a loop that runs until nothing is left never ends."""
+    return BUDGET.nodes.forced_factor * nodes + more
 
 
 def with_formulas(recipe: Recipe, wrong_sizes: list[Sizes], proof: Proof | None) -> Recipe | None:

@@ -81,10 +81,13 @@ def strategies(
     first = history.first
     if isinstance(first, Wrong) or (isinstance(first, Refused) and first.strict):
         yield from branches_on_failed(recipe, first, history, failed)
+        yield from asked_in_turn(recipe, first, failed)
     for plainly in (first, *ends[:1]):
         if isinstance(plainly, Wrong) and recipes.may_hold_from_here_on(recipe, plainly):
             yield from tried(replace(recipe, promise=Promise.ONWARD), failed)
             break
+    if history.right_onward is not None:
+        yield from tried(replace(history.right_onward, promise=Promise.ONWARD), failed)
 
 
 def tried(recipe: Recipe, failed: Failed) -> Steps:
@@ -321,6 +324,16 @@ def branches_on_failed(
     if isinstance(last, Refused) and isinstance(last.error, TooManyWays):
         history.knowledge.too_many_ways.add(asked)
     return last
+
+
+def asked_in_turn(
+    recipe: Recipe, failure: Wrong | Refused, failed: Failed
+) -> Generator[Recipe, Outcome, None]:
+    """Merge both answers to each question that a fixed number of rounds asks."""
+    assert isinstance(failure.error, HxError)
+    other = recipes.with_branches_in_turn(recipe, failure.error)
+    if other is not None:
+        yield from tried(other, failed)
 
 
 def true_line(recipe: Recipe, knowledge: Knowledge, known: int) -> Line | None:

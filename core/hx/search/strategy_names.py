@@ -116,6 +116,7 @@ def _branches(branches: Branches) -> str:
     which = {0: "its branches", 1: "the branch"}.get(count, f"{count} branches")
     places = _places(branches.lines) if count < 3 else ""
     inputs = ", on inputs that were wrong" if branches.required else ""
+    inputs = ", one answer after the other" if branches.in_turn else inputs
     return f"both ways of {which} {places}".rstrip() + inputs
 
 

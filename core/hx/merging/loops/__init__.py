@@ -6,7 +6,7 @@ round are carried; values of each round that are read behind the loop are stacke
 each round made, given to `torch.stack` or `torch.cat`, is as long as the loop.
 """
 
-from .branches_in_rounds import asked_in_rounds, merge_with_branches
+from .branches_in_rounds import asked_in_rounds, merge_in_turn, merge_with_branches
 from .constants_across_lengths import Before
 from .find_repeats import counts
 from .write_loops import write_loops
@@ -15,6 +15,7 @@ __all__ = [
     "Before",
     "asked_in_rounds",
     "counts",
+    "merge_in_turn",
     "merge_with_branches",
     "write_loops",
 ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Callable
 
 import torch
 
@@ -43,10 +44,21 @@ def merge_with_branches(trace: Trace) -> Merge[Trace | Unmerged]:
 
     Return the recording that has them, which may be another one.
     """
+    return (yield from _with_ifs(trace, write_loops))
+
+
+def merge_in_turn(trace: Trace) -> Merge[Trace | Unmerged]:
+    """Write an If for each question that a fixed number of rounds asks, which stay as they are."""
+    if not asked_in_rounds(trace):
+        return Unmerged(Unsupported("no question is asked again and again"))
+    return (yield from _with_ifs(trace, lambda joined: joined))
+
+
+def _with_ifs(trace: Trace, write: Callable[[Trace], Trace | Unmerged]) -> Merge[Trace | Unmerged]:
     in_rounds = asked_in_rounds(trace)
     lines = in_rounds or {*_often(trace)}  # or questions asked once, outside of rounds
     if not lines:
-        return write_loops(trace)
+        return write(trace)
     refused: Unmerged | None = None
     baked: Unmerged | None = None
     bases = yield from _bases(trace, lines)
@@ -56,7 +68,7 @@ def merge_with_branches(trace: Trace) -> Merge[Trace | Unmerged]:
             return Unmerged(Unsupported("the rounds were not recorded again"), unfolded=True)
         try:
             rounds = InRounds(trace, base, told, bool(in_rounds))
-            joined = write_loops((yield from rounds.joined()))
+            joined = write((yield from rounds.joined()))
         except NotAlike:
             continue
         except Unsupported as problem:
@@ -118,8 +130,9 @@ class InRounds:
     def __init__(self, trace: Trace, base: Trace, told: dict[Line, bool], in_rounds: bool) -> None:
         self._trace, self._told, self._in_rounds = trace, told, in_rounds
         flow = trace.recipe.flow
-        assert flow.branches is not None and flow.loops is not None
-        self._variations, self._numbered = flow.branches.variations, flow.loops.numbered
+        assert flow.branches is not None
+        self._variations = flow.branches.variations
+        self._numbered = flow.loops is not None and flow.loops.numbered
         self._led: list[Trace] = []  # recordings with other numbers of rounds
         self._row = row_of(base)
         self._traces: list[Trace] = []

@@ -64,11 +64,11 @@ def _leave_out_tiny(subject: Subject, proof: Proof, failed: Sequence[CaseCheck])
     """Note the limits that exclude sizes of 0 and 1, if a file is wrong at such sizes alone.
 
     They broadcast, and PyTorch has ways of its own for them, about which nobody asks. Sizes at which
-    the file is right for other values are not the cause. Of a merge, another one may be right there.
-    If the search has found nothing better, and nothing left the graph, all sizes that are smaller than
-    recorded may be left out.
+    the file is right for other values are not the cause. Of a merge, another one may be right there:
+    they are left out only if the search has found nothing better. Then, if nothing left the graph, all
+    sizes that are smaller than recorded may be left out.
     """
-    if subject.recipe.flow.reorders:
+    if subject.recipe.flow.reorders and subject.recipe.promise is not Promise.ONWARD:
         return
     recorded, larger = sizes_of(subject.recipe), _may_promise_onward(subject)
     at = {case.name: sizes_of(subject.recipe, case.feeds) for case in subject.cases}
