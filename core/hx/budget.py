@@ -206,7 +206,7 @@ class RoundLimits:
     # Rounds back that a value may be read from.
     back: int = 4
     # Entries of a list that one round gives.
-    entries: int = 8
+    entries: int = 32
     # Starts of a repeat that are tried.
     starts: int = 32
     # Factor of sizes that nothing names, to see more rounds.

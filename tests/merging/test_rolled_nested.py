@@ -116,3 +116,20 @@ def test_a_product_of_ranges_is_loops_in_loops(model):
     for a, b in ((3, 4), (7, 9), (2, 17), (5, 2), (1, 3)):
         x = torch.randn(a, b, 5)
         assert_close(program.run(x), model(x), rtol=1e-4, atol=1e-4)
+
+
+def test_a_round_may_give_many_entries():
+    """As each cell of a detector gives four numbers for each of its boxes."""
+
+    def boxes(x):
+        numbers, n = [], x.shape[0]
+        for i in range(n):
+            at = (i + 0.5) / n
+            for size in (0.1, 0.2, 0.3):
+                numbers += [at, at * 2, size, size / 2]
+        return x + torch.Tensor(numbers).view(-1, 12).sum(1, keepdim=True)
+
+    program = hx.export(boxes, torch.randn(4, 5), dynamic={"x": {0: "n"}})
+    for n in (1, 4, 30):
+        x = torch.randn(n, 5)
+        assert_close(program.run(x), boxes(x), rtol=1e-4, atol=1e-4)
