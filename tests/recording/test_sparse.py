@@ -483,3 +483,17 @@ def test_sums_of_what_a_sparse_matrix_holds(total):
     program = hx.export(model, (torch.randint(0, 4, (2, 6)), torch.randn(6)), dynamic=dynamic)
     i, v = torch.randint(0, 4, (2, 9)), torch.randn(9)
     torch.testing.assert_close(program.run(i, v), model(i, v))
+
+
+def test_inputs_of_hx_do_not_write_past_a_sparse_tensor():
+    """PyTorch checks no index of a sparse tensor by default, and fewer rows have fewer places."""
+
+    def neighbours(x, edges):
+        n = x.shape[0]
+        ones = torch.ones(edges.shape[1])
+        return torch.sparse_coo_tensor(edges, ones, (n, n)).to_dense() @ x
+
+    x, edges = torch.randn(60, 4), torch.randint(0, 60, (2, 90))
+    program = hx.export(neighbours, (x, edges), dynamic={"x": {0: "n"}, "edges": {1: "e"}})
+    more = torch.randn(7, 4), torch.randint(0, 7, (2, 30))
+    torch.testing.assert_close(program.run(*more), neighbours(*more))

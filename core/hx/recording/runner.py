@@ -159,8 +159,7 @@ class ModelRunner:
         tap: RunMode | None,
         limit: LineLimit | None,
     ) -> list[Any]:
-        known = self.recipe.inputs
-        if any(name not in known or known[name] is not tensor for name, tensor in feeds.items()):
+        if self._are_made(feeds):
             self.results_on_cpu(feeds, seed)  # raises what might break the GPU
 
         def answer() -> list[Any]:
@@ -169,6 +168,11 @@ class ModelRunner:
             return self._once(feeds, limit, tap)
 
         return self._restored(answer)
+
+    def _are_made(self, feeds: Feeds) -> bool:
+        """Return True unless the model is known to take these inputs."""
+        known = self.recipe.inputs
+        return any(name not in known or known[name] is not tensor for name, tensor in feeds.items())
 
     def _restored(self, function: Callable[[], T]) -> T:
         """Call a function that runs the model, in one thread; restore the state and scripts after it.
@@ -223,7 +227,13 @@ class ModelRunner:
             return modes.theirs(lambda: call_model(call.model, args, kwargs))
 
         around = NothingCompiled() if tap is None and in_a_mode() else tap
-        with limit or contextlib.nullcontext():
+        # By default, PyTorch writes past the end of memory where a sparse tensor has indices beyond its
+        # sizes. Inputs that hx made may lead to some.
+        invariants = torch.sparse.check_sparse_tensor_invariants
+        made = self._are_made(feeds)
+        checked: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+        checked = invariants() if made else checked
+        with limit or contextlib.nullcontext(), checked:
             result = answer() if around is None else run_inside(around, answer)
         if outputs:
             layers.require_run(outputs, asked)
