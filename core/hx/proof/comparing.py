@@ -130,7 +130,7 @@ def compare_planned(
     # Only where needed: PyTorch's compiler notes when it was not called because of a mode.
     seen = Watch() if passed(file.model) else None
     if seen is not None or not may_run_beside(file):
-        subject.cases = planned_cases(subject, quantized, seen)
+        subject.cases = planned_cases(subject, quantized, file.source, seen)
         for case in subject.cases:
             case.computed = dtype or (seen.dtype if seen is not None else None)
         return prove(file, subject.cases, progress=progress, blames=False)
@@ -145,16 +145,18 @@ def compare_planned(
             asks = not all(escape.carried for escape in subject.escapes.values())
             return asks and is_surely_wrong(subject, cases, comparison.so_far())
 
-        subject.cases = planned_cases(subject, quantized, found=found, is_wrong=is_wrong)
+        subject.cases = planned_cases(
+            subject, quantized, file.source, found=found, is_wrong=is_wrong
+        )
         return comparison.finish(progress)
 
-    again = where_others_failed(subject, Planned(quantized))
+    again = where_others_failed(subject, Planned(quantized, file.source))
     for case in again:
         case.computed = dtype
     near = [case for case in again if is_near(subject, case)]
     if near and is_surely_wrong(
         subject, near, prove(file, near, checker=False, blames=False).cases
     ):
-        subject.cases = [*recorded(subject, Planned(quantized)), *again]
+        subject.cases = [*recorded(subject, Planned(quantized, file.source)), *again]
         return prove(file, subject.cases, progress=progress, blames=False)
     return run_inside(Comparison(file), compare)

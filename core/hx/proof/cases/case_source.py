@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ...ir.recipe import Sizes
@@ -40,6 +41,7 @@ class Planned:
     """The cases so far, by their source."""
 
     exact: InFloat64  # the model's outputs in float64; none where they are not known
+    file: Path | bytes  # what is proved
     # Entered while the model runs with other values at the recorded sizes.
     watch: AbstractContextManager[Any] = dataclasses.field(default_factory=contextlib.nullcontext)
     # Questions of the model, also those behind other answers.

@@ -1,29 +1,30 @@
-"""A far batch of a heavy model, where one of its calls is wrong there.
+"""A far batch of a heavy model, where a part of its file is wrong there.
 
-A row may be a picture, and a run of 251 of them takes too long. So the nodes of one call of each kind
-run by themselves, on small pieces of the rows: many rows give what few rows give, over and over. The
-model runs at the smallest size at which they do not, which tells who is right.
+A row may be a picture, and a run of 251 of them takes too long. So each kind of part of the file runs
+by itself, on small pieces of the rows: many rows give what few rows give, over and over. The model
+runs at the smallest size at which they do not, which tells who is right.
 """
 
 from __future__ import annotations
 
+import math
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import onnx
 import torch
 
+from ... import dtypes
 from ...budget import BUDGET
-from ...graph import graph
+from ...graph.file_nodes import bodies_of
 from ...ir.random_draws import RANDOM
-from ...ir.sizes.comparisons import At, Unforeseen
-from ...ir.sizes.dims import spelled
-from ...ir.value import Node, Value
-from ...ir.work import Work
 from ...runtime import Refused, Session
 from ...samples.sizes import Sizes, limits_of, sizes_of, told
+from ...saving import model_file
+from ..declared import Unknown, evaluate
 from ..differences.compare import Tolerance, difference
 from .far_sizes import LEAST_FAR
 from .othersizes import case_at
@@ -34,14 +35,14 @@ if TYPE_CHECKING:
     from ..subject import Subject
     from .case_source import Planned
 
-FEW, SOME = 2, 5  # rows; of a call that mixes rows, some do not give what few give over and over
+FEW, SOME = 2, 5  # rows; of a part that mixes rows, some do not give what few give over and over
 # Axes that are cut, and their elements then. A convolution takes small pictures, a product few rows.
 PIECES = ((slice(2, None), 4), (slice(2, None), 16), (slice(1, -1), 4), (slice(0), 0))
 
 
 def far_rows(subject: Subject, planned: Planned) -> Iterator[Case]:
-    """Yield a case at the smallest size at which many rows of a call are not like few rows."""
-    if not is_heavy(subject):
+    """Yield a case at the smallest size at which many rows of a part are not like few rows."""
+    if not is_heavy(subject) or not isinstance(planned.file, Path):
         return
     recipe, limits, words = subject.recipe, limits_of(subject.recipe), sizes_of(subject.recipe)
     tried = [sizes_of(recipe, case.feeds) for case in planned.cases]
@@ -50,7 +51,8 @@ def far_rows(subject: Subject, planned: Planned) -> Iterator[Case]:
         far = low + zlib.crc32(word.encode()) % (high - low + 1)
         if any(sizes[word] >= far for sizes in tried) or limit.step > 1 or not limit.hold(far):
             continue
-        wrong = [n for call in _calls(subject, word, far) if (n := call.least_wrong(far))]
+        rows = _Rows.of(planned.file, word, words)
+        wrong = [n for part in rows.parts() if (n := part.least_wrong(far))]
         if wrong:
             made, _ = case_at(subject, {**words, word: min(wrong)}, told({word: min(wrong)}))
             for case in made:
@@ -58,141 +60,163 @@ def far_rows(subject: Subject, planned: Planned) -> Iterator[Case]:
             yield from made
 
 
-def _calls(subject: Subject, word: str, far: int) -> Iterator[_Call]:
-    """Yield the call with the least work of each kind that grows with a size."""
-    words, least = sizes_of(subject.recipe), dict[Any, tuple[float, list[Node]]]()
-    for nodes in _by_call(subject.trace.nodes):
-        if any(node.bodies or node.op in RANDOM for node in nodes):
-            continue
-        kind = tuple((n.op, n.domain, repr(sorted(n.attributes.items(), key=str))) for n in nodes)
-        work = Work(nodes).at(At(words))
-        if kind not in least or work < least[kind][0]:
-            least[kind] = work, nodes
-    for _, nodes in least.values():
-        call = _Call.of(subject, nodes, word)
-        if call is not None and Work(nodes).at(At({**words, word: far})) > 0:
-            yield call
+@dataclass(frozen=True)
+class _Rows:
+    """Values of a file that consist of rows: floats that follow from its inputs."""
 
-
-def _by_call(nodes: Iterable[Node]) -> list[list[Node]]:
-    found: dict[int, list[Node]] = {}
-    for node in nodes:
-        if node.origin is not None:
-            found.setdefault(id(node.origin), []).append(node)
-    return [*found.values()]
-
-
-@dataclass
-class _Call:
-    """The nodes of one call, as a model of their own."""
-
-    session: Session
-    inputs: dict[str, Value]
-    outputs: list[Value]
-    word: str
-    words: Sizes
+    model: onnx.ModelProto  # its large weights are inputs
+    values: dict[str, _Value]  # inputs, and values that consist of rows
+    makers: dict[str, int]  # places of the nodes that make them, and all others
 
     @classmethod
-    def of(cls, subject: Subject, nodes: Sequence[Node], word: str) -> _Call | None:
-        made = dict.fromkeys(value for node in nodes for value in node.outputs)
-        read = dict.fromkeys(v for node in nodes for v in node.inputs if v is not None)
-        inputs = [v for v in read if v not in made and not v.is_constant]
-        outputs = [v for v in made if v not in read and v.shape is not None]
-        if any(v.dtype is None or v.dtype.is_complex for v in (*inputs, *outputs)):
+    def of(cls, path: Path, word: str, words: Sizes) -> _Rows:
+        model = model_file.outline(path) or onnx.load(path, load_external_data=False)
+        graph = model.graph
+        weights = [each for each in graph.initializer if each.external_data]
+        kept = [each for each in graph.initializer if not each.external_data]
+        del graph.initializer[:]
+        graph.initializer.extend(kept)
+        graph.input.extend(
+            onnx.helper.make_tensor_value_info(each.name, each.data_type, each.dims)
+            for each in weights
+        )
+        given = {each.name: _Value.of(each, word, words) for each in graph.input}
+        data = {name for name, value in given.items() if value.grows}
+        for node in graph.node:
+            if node.op_type not in ("Shape", "Size") and not data.isdisjoint(node.input):
+                data.update(filter(None, node.output))
+        declared = (_Value.of(each, word, words) for each in (*graph.value_info, *graph.output))
+        made = {v.name: v for v in declared if v.name in data and v.grows and v.is_float}
+        makers = {name: i for i, node in enumerate(graph.node) for name in node.output if name}
+        return cls(model, {**made, **given}, makers)
+
+    def parts(self) -> Iterator[_Part]:
+        """Yield the part with the least work of each kind: the nodes between rows and next rows."""
+        least: dict[Any, tuple[float, list[onnx.NodeProto], str]] = {}
+        for name in self.values.keys() & self.makers.keys():
+            nodes = self._nodes_of(name)
+            if any(bodies_of(node) or node.op_type in RANDOM for node in nodes):
+                continue
+            kind = tuple((n.op_type, n.domain, *map(str, n.attribute)) for n in nodes)
+            work = math.prod(self.values[name].shape(FEW))
+            if kind not in least or (work, name) < (least[kind][0], least[kind][2]):
+                least[kind] = work, nodes, name
+        for _, nodes, name in least.values():
+            part = _Part.of(self, nodes, name)
+            if part is not None:
+                yield part
+
+    def _nodes_of(self, name: str) -> list[onnx.NodeProto]:
+        """Return the nodes that make some rows of others."""
+        graph, found, waiting = self.model.graph, set[int](), [name]
+        while waiting:
+            place = self.makers.get(waiting.pop())
+            if place is not None and place not in found:
+                found.add(place)
+                waiting += (each for each in graph.node[place].input if each not in self.values)
+        return [graph.node[place] for place in sorted(found)]
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Nodes of a file that make some rows of others, as a model of their own."""
+
+    session: Session
+    inputs: list[_Value]
+    output: _Value
+
+    @classmethod
+    def of(cls, rows: _Rows, nodes: list[onnx.NodeProto], name: str) -> _Part | None:
+        read = dict.fromkeys(each for node in nodes for each in node.input)
+        inputs = [rows.values[each] for each in read if each in rows.values and each != name]
+        if not any(value.grows for value in inputs) or any(value.dims is None for value in inputs):
             return None
-        words = sizes_of(subject.recipe)
-        grown = any(_grows(value, word, words) for value in inputs)
-        if not outputs or not grown or any(v.shape is None for v in inputs):
-            return None
-        dialect, names = subject.trace.graph.dialect, dict[int, str]()
-        parts = graph.build(
-            [*nodes], inputs, [(f"result{i}", v) for i, v in enumerate(outputs)],
-            opset=dialect.opset, domains=dialect.domains, classes={}, name="call", names=names,
+        graph = onnx.helper.make_graph(
+            nodes, "part",
+            [onnx.helper.make_tensor_value_info(v.name, v.kind, None) for v in inputs],
+            [onnx.ValueInfoProto(name=name)],
+            [each for each in rows.model.graph.initializer if each.name in read],
+        )  # fmt: skip
+        made = onnx.helper.make_model(
+            graph, opset_imports=rows.model.opset_import, functions=rows.model.functions,
+            ir_version=rows.model.ir_version,
         )  # fmt: skip
         try:
-            session = Session(_of_any_size(parts))
+            return cls(Session(made.SerializeToString()), inputs, rows.values[name])
         except Refused:
             return None
-        return cls(session, {names[id(v)]: v for v in inputs}, outputs, word, words)
 
     def least_wrong(self, far: int) -> int:
         """Return the smallest number of rows up to `far` that are not like few rows; 0 for none."""
         for piece in PIECES:
             try:
-                if not self._repeats(SOME, piece):
-                    return 0
-                if self._repeats(far, piece):
+                if not self._repeats(SOME, piece) or self._repeats(far, piece):
                     return 0
                 right, wrong = SOME, far
                 while wrong - right > 1:
                     n = (right + wrong) // 2
                     right, wrong = (n, wrong) if self._repeats(n, piece) else (right, n)
                 return wrong
-            except (Refused, Unforeseen, ArithmeticError, ValueError):
+            except (Refused, ValueError):
                 continue  # it takes no piece of a row
         return 0
 
     def _repeats(self, rows: int, piece: tuple[slice, int]) -> bool:
-        """Return True if a call on few rows over and over gives their results over and over."""
-        few = {name: self._few(value, piece) for name, value in self.inputs.items()}
-        many = {name: self._over(value, few[name], rows) for name, value in self.inputs.items()}
+        """Return True if a part gives for few rows, over and over, its results over and over."""
+        few = {value.name: value.few(piece) for value in self.inputs}
+        many = {value.name: value.over(few[value.name], rows) for value in self.inputs}
         if sum(tensor.numel() for tensor in many.values()) > BUDGET.elements.compared_at_once:
             raise ValueError  # the whole rows are too large
-        once, often = self.session.run(few), self.session.run(many)
-        for value, one, other in zip(self.outputs, once, often):
-            want = self._over(value, one, rows)
-            if difference(other, want, Tolerance.for_dtype(want.dtype, 8)).problem:
-                return False
-        return True
+        (once,), (often,) = self.session.run(few), self.session.run(many)
+        want = self.output.over(once, rows)
+        return not difference(often, want, Tolerance.for_dtype(want.dtype, 8)).problem
 
-    def _few(self, value: Value, piece: tuple[slice, int]) -> torch.Tensor:
-        at = At({**self.words, self.word: FEW})
-        if value.elements is not None:
-            return torch.tensor([at(spelled(n)) for n in value.elements]).reshape(
-                [at(spelled(n)) for n in value.shape or ()]
-            )
-        shape = [at(spelled(n)) for n in value.shape or ()]
+
+@dataclass(frozen=True)
+class _Value:
+    """A value of a file, and its sizes at some numbers of rows, as far as the file declares them."""
+
+    name: str
+    kind: int
+    dims: Sequence[str | int] | None
+    grows: list[int]  # the axes whose size is a multiple of the rows
+    word: str
+    words: Sizes
+
+    @classmethod
+    def of(cls, declared: onnx.ValueInfoProto, word: str, words: Sizes) -> _Value:
+        tensor = declared.type.tensor_type
+        dims = [d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim]
+        made = cls(declared.name, tensor.elem_type, dims, [], word, words)
+        try:
+            pairs = [*zip(made.shape(FEW), made.shape(3 * FEW))]
+        except Unknown:
+            return cls(declared.name, tensor.elem_type, None, [], word, words)
+        grows = [axis for axis, (a, b) in enumerate(pairs) if b == 3 * a and a]
+        return cls(declared.name, tensor.elem_type, dims, grows, word, words)
+
+    @property
+    def is_float(self) -> bool:
+        dtype = dtypes.FROM_NUMBER.get(self.kind)
+        return dtype is not None and dtype.is_floating_point
+
+    def shape(self, rows: int) -> list[int]:
+        at: Mapping[str, int] = {**self.words, self.word: rows}
+        return [n if isinstance(n, int) else evaluate(n, at) for n in self.dims or ()]
+
+    def few(self, piece: tuple[slice, int]) -> torch.Tensor:
+        """Return a piece of few rows, or a weight."""
+        dtype, shape = dtypes.FROM_NUMBER[self.kind], self.shape(FEW)
+        if not dtype.is_floating_point:
+            return torch.zeros(shape, dtype=dtype)
         axes, most = piece
-        if value.dtype.is_floating_point:
+        if self.grows:
             shape[axes] = [min(n, most) for n in shape[axes]]
-        if not value.dtype.is_floating_point:
-            return torch.zeros(shape, dtype=value.dtype)
         drawn = torch.randn(shape, generator=torch.Generator().manual_seed(len(shape)))
-        return drawn.to(value.dtype)
+        return drawn.to(dtype)
 
-    def _over(self, value: Value, few: torch.Tensor, rows: int) -> torch.Tensor:
+    def over(self, few: torch.Tensor, rows: int) -> torch.Tensor:
         """Return values of few rows, repeated along each axis that grows with the rows."""
-        at = At({**self.words, self.word: rows})
-        if value.elements is not None:
-            return torch.tensor([at(spelled(n)) for n in value.elements]).reshape(few.shape)
-        for axis in _grows(value, self.word, self.words):
-            n = at(spelled((value.shape or ())[axis]))
-            few = few.index_select(axis, torch.arange(n) % few.shape[axis])
+        for axis in self.grows:
+            few = few.index_select(axis, torch.arange(self.shape(rows)[axis]) % few.shape[axis])
         return few
-
-
-def _grows(value: Value, word: str, words: Sizes) -> list[int]:
-    """Return the axes whose size is a multiple of the rows."""
-    some, more = (At({**words, word: n}) for n in (FEW, 3 * FEW))
-    try:
-        sizes = [(some(spelled(n)), more(spelled(n))) for n in value.shape or ()]
-    except (Unforeseen, ArithmeticError):
-        return []
-    return [axis for axis, (a, b) in enumerate(sizes) if b == 3 * a and a]
-
-
-def _of_any_size(parts: Any) -> bytes:
-    """Return a model whose inputs and outputs may have any sizes."""
-    model, made = onnx.ModelProto(), parts.graph
-    model.CopyFrom(parts.model)
-    model.ir_version = parts.ir_version
-    for value in (*made.input, *made.output):
-        for dim in value.type.tensor_type.shape.dim:
-            dim.Clear()
-    del made.value_info[:]
-    for weight in parts.weights:
-        tensor = made.initializer.add()
-        tensor.CopyFrom(weight.proto)
-        tensor.raw_data = b"".join(weight.chunks())
-    model.graph.CopyFrom(made)
-    return model.SerializeToString()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 
 from ..differences.float64 import InFloat64
 from ..file_proof import Case
@@ -55,6 +56,7 @@ SOURCES = (
 def planned_cases(
     subject: Subject,
     exact: InFloat64,
+    file: Path | bytes,
     watch: AbstractContextManager | None = None,
     found: Callable[[Case], None] = lambda case: None,
     is_wrong: Callable[[Sequence[Case]], bool] = lambda cases: False,
@@ -63,7 +65,7 @@ def planned_cases(
 
     If the file `is_wrong` in the cases at other sizes, no further ones are made.
     """
-    planned = Planned(exact) if watch is None else Planned(exact, watch)
+    planned = Planned(exact, file) if watch is None else Planned(exact, file, watch)
     wrong: bool | None = None
     for source in SOURCES:
         if source.if_right and wrong is None:
