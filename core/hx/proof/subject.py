@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+from collections.abc import Callable
 from types import CodeType
 from typing import TYPE_CHECKING
 
 from ..findings import Finding
 from ..ir.escapes import Escape
 from ..ir.input_grammar import NamedLimits
-from ..ir.recipe import Recipe
+from ..ir.recipe import Recipe, Sizes
 from ..recording.recorder import Recorder
 from ..recording.runner import ModelRunner
 from ..recording.trace import Trace
@@ -38,6 +39,8 @@ class Subject:
     notes: list[Finding] = dataclasses.field(default_factory=list)
     # For cases made for a question: its escape, and the limits that exclude them.
     beyond: dict[str, tuple[Escape, Move]] = dataclasses.field(default_factory=dict)
+    # For cases with other data than usual: the same data at other sizes.
+    elsewhere: dict[str, Callable[[Sizes], list[Case]]] = dataclasses.field(default_factory=dict)
     # The limits, by name, of sizes for which the file is promised: the proof found others wrong.
     promised: NamedLimits = dataclasses.field(default_factory=NamedLimits)
     code_run: set[CodeType] = dataclasses.field(default_factory=set)  # where the file is wrong

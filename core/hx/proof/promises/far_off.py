@@ -9,16 +9,21 @@ rows alone is wrong at any size.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Sequence
 
 from ...budget import BUDGET
 from ...errors import Where, is_environment_error
 from ...graph.model_parts import Parts
 from ...ir.escapes import Escape
 from ...ir.input_grammar import Limits
+from ...ir.recipe import Sizes
 from ...ir.size_moves import Move
-from ...samples.sizes import cut, limits_of, sizes_of, told
+from ...samples.sizes import at, cut, limits_of, sizes_of, told
+from ...samples.variations import fresh
+from ..cases.across import Across
 from ..cases.asking import case_of
 from ..cases.othersizes import case_at
+from ..cases.small_sizes import is_heavy
 from ..differences.nodes import record_again
 from ..file_proof import Case
 from ..proof import CaseCheck, Proof
@@ -37,11 +42,14 @@ def bound(subject: Subject, cases: list[Case], proof: Proof, tried: Tried) -> No
     if not all(case.far or (lost and _times(subject, case) > 1) for case, _ in left):
         return
     found: list[tuple[Escape, Move]] = []
+    words = sizes_of(subject.recipe)
     for case, check in sorted(left, key=lambda pair: _times(subject, pair[0])):
         sizes = sizes_of(subject.recipe, case.feeds)
         shared = next((each for each in found if not each[1].holds(sizes)), None)
         if shared is None:
-            if alone := _wrong_rows(subject, case, tried):
+            values = 1 if is_heavy(subject) else BUDGET.runs.other_values
+            alone = _wrong_rows(subject, case, tried) or _wrong_at(subject, words, values, tried)
+            if alone:
                 cases.append(alone[0])
                 proof.cases.append(alone[1])
                 return
@@ -49,6 +57,10 @@ def bound(subject: Subject, cases: list[Case], proof: Proof, tried: Tried) -> No
             found.append(shared)
         subject.beyond[case.name] = shared
         check.far = True
+    for sizes in _corners(subject, [move for _, move in found]):
+        if alone := _wrong_at(subject, sizes, 1, tried):
+            cases.append(alone[0])
+            proof.cases.append(alone[1])
 
 
 def _is_known(subject: Subject, proof: Proof, case: Case, check: CaseCheck) -> bool:
@@ -105,12 +117,49 @@ def _border(subject: Subject, case: Case, tried: Tried) -> Move:
     right, wrong = words[word] // step, sizes[word] // step
     while wrong - right > 1:
         n = (right + wrong) // 2
-        there, _ = case_at(subject, {**sizes, word: n * step}, told({word: n * step}))
+        there = _case_at(subject, case, {**sizes, word: n * step}, told({word: n * step}))
         if there and tried(there)[0] is not None:
             wrong = n
         else:  # right, or refused by the model itself
             right = n
     return Move(sizes, {word: Limits(0, right * step)})
+
+
+def _wrong_at(
+    subject: Subject, sizes: Sizes, count: int, tried: Tried
+) -> tuple[Case, CaseCheck] | None:
+    """Return a case of these sizes, with other values, on which the file is wrong.
+
+    More elements hold values that few elements rarely hold: then these are the cause, not the size.
+    """
+    for seed in range(count):
+        inputs = fresh(at(subject.recipe, sizes), seed=200 + seed)
+        made, _ = case_of(subject, f"other values {seed + 1} at {told(sizes)}", inputs)
+        check = tried(made)[0] if made else None
+        if check is not None:
+            return made[0], check
+    return None
+
+
+def _corners(subject: Subject, moves: Sequence[Move]) -> Iterator[Sizes]:
+    """Yield the last promised size of each name, beside larger ones of the others.
+
+    A file may be wrong beyond a product of two sizes.
+    """
+    words, limits = sizes_of(subject.recipe), limits_of(subject.recipe)
+    last = {w: limit.high for move in moves for w, limit in move.limits.items() if limit.high}
+    larger = {w: min(4 * n, last.get(w, 4 * n)) for w, n in words.items()}
+    larger = {w: n if limits[w].hold(n) else words[w] for w, n in larger.items()}
+    work = subject.trace.graph.work.beside(words)
+    for word, n in last.items():
+        sizes = {**larger, word: n}
+        if not Across(work, words, limits, little=BUDGET.far.work).refused(Move(sizes), 0):
+            yield sizes
+
+
+def _case_at(subject: Subject, case: Case, sizes: Sizes, name: str) -> list[Case]:
+    make = subject.elsewhere.get(case.name)
+    return make(sizes) if make else case_at(subject, sizes, name)[0]
 
 
 def _lost(subject: Subject, case: Case, check: CaseCheck) -> Escape:
