@@ -141,6 +141,29 @@ def test_mistakes_at_edges_and_beyond_the_recorded_range(model, converter):
         hx.export(model, x, dynamic=dynamic, packs=with_converter(converter))
 
 
+def test_boxes_are_tried_a_few_times_as_large():
+    def areas(boxes):
+        return torch.relu(boxes[:, 2:] - boxes[:, :2]).prod(1)
+
+    start = 40 * torch.rand(5, 2)
+    boxes, dynamic = torch.cat((start, start + 40 * torch.rand(5, 2)), 1), {"boxes": {0: "n"}}
+    assert "larger boxes" in names_of(hx.export(areas, boxes, dynamic=dynamic))
+    with pytest.raises(VerificationError, match="larger boxes"):
+        hx.export(areas, boxes, dynamic=dynamic, packs=with_converter(relu_to_300))
+
+
+def test_rounds_that_a_number_counts_are_no_reason_to_try_few_values():
+    def grown(x, count):
+        for _ in range(int(count)):
+            x = torch.relu(x) + 0.5
+        return x
+
+    given, dynamic = (torch.randn(3, 4), torch.tensor(6)), {"x": {0: "n"}}
+    assert {"large values", "NaN values"} < {*names_of(hx.export(grown, given, dynamic=dynamic))}
+    with pytest.raises(VerificationError, match="large"):
+        hx.export(grown, given, dynamic=dynamic, packs=with_converter(relu_to_300))
+
+
 @pytest.mark.parametrize(
     "numbers, sorted_ones",
     [

@@ -15,16 +15,13 @@ from .number_properties import is_whole
 Inputs = Mapping[str, torch.Tensor]
 
 
-def as_were_recorded(recorded: Inputs, tensors: Inputs) -> dict[str, torch.Tensor] | None:
-    """Return the inputs with lengths as long, and in the order, as recorded; None if they are."""
-    made = {
+def lengths_as_recorded(recorded: Inputs, tensors: Inputs) -> dict[str, torch.Tensor]:
+    """Return the inputs that may be lengths, as long, and in the order, as recorded."""
+    return {
         name: _lengths(old, tensors[name], _longest(name, recorded, tensors))
         for name, old in recorded.items()
         if name in tensors and _may_be_lengths(old) and tensors[name].numel()
     }
-    if all(new.equal(tensors[name]) for name, new in made.items()):
-        return None
-    return {**tensors, **made}
 
 
 def _may_be_lengths(old: torch.Tensor) -> bool:

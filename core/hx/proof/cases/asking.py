@@ -11,7 +11,7 @@ from ...budget import BUDGET
 from ...findings import CHECKED, Finding
 from ...recording.runs.expected_memory import expected_memory
 from ...recording.runs.known_results import Raised, Unfinished
-from ...samples.sequence_lengths import as_were_recorded
+from ...samples.like_recorded import more_like_recorded
 from ...text import first_line
 from ..file_proof import Case
 from ..subject import Subject
@@ -24,7 +24,7 @@ def case_of(
 ) -> tuple[list[Case], list[str]]:
     """Run the model for a case; return no case, and a note, if the model refuses the inputs.
 
-    Before it gives up, it tries `again` with lengths that are more like the recorded ones.
+    Before it gives up, it tries `again` with inputs that are more like the recorded ones.
 
     There is no case, either, if the outputs are far larger than the recorded ones because the data
     decide their size: computing and comparing them again and again proves nothing new.
@@ -38,7 +38,7 @@ def case_of(
         subject.notes.append(Finding(CHECKED, text))
         return [], []
     if isinstance(ran, Raised):
-        others = as_were_recorded(subject.recipe.inputs, tensors) if again else None
+        others = more_like_recorded(subject.recipe.inputs, tensors) if again else None
         found = case_of(subject, name, others, again=False)[0] if others else []
         return (found, []) if found else ([], [_refusal(name, ran.error)])
     if any(type(x) is int and not -(2**63) <= x < 2**63 for x in ran.results):

@@ -176,7 +176,7 @@ def _as_high(tensor: torch.Tensor, recorded: torch.Tensor) -> torch.Tensor:
     return found
 
 
-def _counting(subject: Subject) -> tuple[str, ...]:
+def names_counting(subject: Subject) -> tuple[str, ...]:
     loops = subject.recipe.flow.loops
     return (() if loops is None else loops.counting) or tuple(counting(subject))
 
@@ -186,7 +186,7 @@ def oftener(subject: Subject, planned: Planned) -> list[Case]:
 
     The numbers change in all inputs that count rounds, and in each alone.
     """
-    names, known = _counting(subject), [case.name for case in planned.cases]
+    names, known = names_counting(subject), [case.name for case in planned.cases]
     these = ", ".join(sorted(names))
     rolls = subject.recipe.flow.loops
     larger: list[Callable] = [lambda t: t * 2 + 8, lambda t: t * 2, lambda t: t + 1]
@@ -218,7 +218,7 @@ def more_counted(subject: Subject, planned: Planned) -> Iterator[Case]:
 
     An example is a window of 64 steps.
     """
-    names = _counting(subject)
+    names = names_counting(subject)
     recorded, limits = sizes_of(subject.recipe), limits_of(subject.recipe)
     if not names or not recorded:
         return

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from ...budget import BUDGET
+from ...ir.node_reads import reads, with_inner
 from ...ir.sizes.comparisons import At
+from ...ir.value import Value
 from ...recording.runs.expected_memory import expected_memory
 from ...recording.runs.known_results import Returned
 from ...samples.boxes_and_cells import corners_are_in_order, with_corners_in_order
@@ -79,7 +81,10 @@ def beyond_the_range(subject: Subject, planned: Planned) -> list[Case]:
     if large and cheap and not trial.halves:
         found += trial.case(f"large opposite values{where}", turned, grow, power)
         found += _at_recorded_sizes(trial, recorded, grow, power)
+        found += _along_ways(trial, grow, power)
+    if cheap and not trial.halves:
         found += _of_few_values(trial, recorded, grow)
+        found += _of_larger_boxes(trial, recorded, [name for name in data if name not in grow])
     return found
 
 
@@ -102,16 +107,56 @@ def _at_recorded_sizes(
         yield from trial.case(f"larger {name} values", feeds, grow, POWERS[0])
 
 
+def _ordered(subject: Subject) -> set[str]:
+    """Return the inputs that those elements follow from that the model puts in order."""
+    nodes = subject.trace.nodes
+    sorting = [n for n in nodes if any(each.op in _ORDERS for each in with_inner([n]))]
+    waiting, seen = [value for node in sorting for _, value in reads(node)], set[Value]()
+    while waiting:
+        value = waiting.pop()
+        if value not in seen:
+            seen.add(value)
+            if value.node is not None and value.node.op not in ("Shape", "Size"):
+                waiting += (each for _, each in reads(value.node))
+    return {name for name, value in subject.trace.inputs if value in seen}
+
+
+def _along_ways(trial: Trial, grow: Sequence[str], power: int) -> Iterator[Case]:
+    """Yield cases of large values along each way of a model that asks about values."""
+    middle = min(power, POWERS[1])
+    for number, way in enumerate((trial.subject, *trial.subject.members), 1):
+        if trial.subject.members:
+            inputs = dict(way.recipe.inputs)
+            yield from trial.case(f"large values, way {number}", inputs, grow, middle)
+
+
+def _of_larger_boxes(trial: Trial, recorded: Inputs, names: Sequence[str]) -> list[Case]:
+    """Return a case of boxes that are a few times as large, and as far away."""
+    feeds = {key: tensor.clone() for key, tensor in fresh(recorded, seed=11).items()}
+    for name in names:
+        feeds[name][..., -4:] *= 2.0 ** POWERS[0]
+    return trial.case("larger boxes", feeds, power=0) if names else []
+
+
 def _of_few_values(trial: Trial, recorded: Inputs, data: Sequence[str]) -> Iterator[Case]:
-    """Yield cases of whole numbers, of equal ones and of zeros: ties, the edges of bins, no variance.
+    """Yield cases of small, whole and equal numbers, of zeros, and of one large number among small ones.
+
+    These are ties, edges of bins, no variance, and what a normalization leaves of a bound.
 
     Without variance, results may be nothing but rounding. In float32, float64 tells. Sorted numbers,
     as the knots of a curve, stay: equal ones may be no knots. The order of equal elements is nobody's
-    promise, so a model that sorts gets none.
+    promise, so what the model sorts stays, too.
     """
-    if _ORDERS & {node.op for node in trial.subject.trace.nodes}:
-        return
+    if data:
+        yield from trial.case("small values", fresh(recorded, seed=7), data, -POWERS[1])
     data = [name for name in data if not is_rising(recorded[name])]
+    if data:
+        feeds = {k: _with_one_large(t) if k in data else t for k, t in recorded.items()}
+        yield from trial.case("one large value", feeds, power=0)
+    ordered = _ordered(trial.subject)
+    data = [name for name in data if name not in ordered]
+    if not data:
+        return
     ways = {"whole": lambda t: (2 * t).round(), "zero": torch.zeros_like}
     if not _computes_in(trial.subject, torch.float64):
         ways["equal"] = lambda t: torch.full_like(t, t.mean())
@@ -120,6 +165,12 @@ def _of_few_values(trial: Trial, recorded: Inputs, data: Sequence[str]) -> Itera
             k: change(t) if k in data and not t.is_complex() else t for k, t in recorded.items()
         }
         yield from trial.case(f"{name} values", feeds, power=0)
+
+
+def _with_one_large(tensor: torch.Tensor) -> torch.Tensor:
+    made = tensor.clone(memory_format=torch.contiguous_format)
+    made.view(-1)[made.numel() * 5 // 8] *= 2.0 ** POWERS[1]
+    return made
 
 
 def equal_masks(subject: Subject, planned: Planned) -> list[Case]:
@@ -145,9 +196,13 @@ def equal_masks(subject: Subject, planned: Planned) -> list[Case]:
 
 
 def values_lead(subject: Subject) -> bool:
-    """Return whether values decide where the model goes: the file may not go there, which is told."""
+    """Return whether values decide where the model goes: the file may not go there, which is told.
+
+    A number that the graph computes, such as the rounds of a loop, leads both to the same place.
+    """
     ways = (subject, *subject.members, *subject.forced_members)
-    return any(e.by_values() for each in ways for e in each.escapes.values())
+    escapes = (e for each in ways for e in each.escapes.values())
+    return any(e.by_values() and not e.calculated for e in escapes)
 
 
 def is_data(tensor: torch.Tensor) -> bool:
@@ -190,8 +245,14 @@ class Trial:
     def case(
         self, name: str, tensors: Inputs, grow: Sequence[str] = (), power: int = POWERS[0]
     ) -> list[Case]:
-        """Return the case of inputs, some times a power of two, if the model takes these values."""
-        return self._accepted(name, tensors, grow, power)[0]
+        """Return the case of inputs, some times a power of two, if the model takes these values.
+
+        Only if the file gives other results than the model, the model runs in float64, too.
+        """
+        found = self._run(name, tensors, grow, power)
+        for case in found:
+            case.confirmed = functools.partial(self._if_right, case, power)
+        return found
 
     def unconfirmed(
         self, name: str, tensors: Inputs, grow: Sequence[str], powers: Sequence[int]
@@ -245,15 +306,22 @@ class Trial:
         self, name: str, tensors: Inputs, grow: Sequence[str], power: int
     ) -> tuple[list[Case], str]:
         """Return the case, if it is one, or else which kernel saturates, if one does."""
-        subject = self.subject
         cases = self._run(name, tensors, grow, power)
         if not cases:
             return [], ""
-        if why := saturated(subject, self.exact, cases[0]):
+        if why := saturated(self.subject, self.exact, cases[0]):
             return [], why
-        if not self._agrees(cases[0], power):
-            return [], ""
-        return [] if self.halves and not _is_moved_little(subject, cases[0]) else cases, ""
+        return cases if self._is_right(cases[0], power) else [], ""
+
+    def _if_right(self, case: Case, power: int) -> list[Case]:
+        is_exact = not saturated(self.subject, self.exact, case)
+        return [case] if is_exact and self._is_right(case, power) else []
+
+    def _is_right(self, case: Case, power: int) -> bool:
+        """Return whether a case tells a wrong file from a right one."""
+        if not self._agrees(case, power):
+            return False
+        return not self.halves or _is_moved_little(self.subject, case)
 
     def _run(self, name: str, tensors: Inputs, grow: Sequence[str], power: int) -> list[Case]:
         """Return the case of inputs, some times a power of two, if its results are finite."""
@@ -282,10 +350,14 @@ def room_for_results(subject: Subject) -> float:
 
 
 def _works_out_of_sight(subject: Subject) -> bool:
-    """Return whether kernels that are not PyTorch's compute: no limit holds within these."""
+    """Return whether kernels that are not PyTorch's compute: no limit holds within these.
+
+    Python's own calls, such as `range`, compute nothing out of sight.
+    """
+    targets = (n.origin.target for n in with_inner(subject.trace.nodes) if n.origin is not None)
     return any(
-        node.origin is not None and not node.origin.target.startswith(("torch.", "aten::"))
-        for node in subject.trace.nodes
+        not target.startswith(("torch.", "aten::")) and ("." in target or ":" in target)
+        for target in targets
     )
 
 

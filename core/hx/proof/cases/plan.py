@@ -23,6 +23,7 @@ from .othersizes import other_sizes, round_sizes
 from .recorded_sizes import also_proved, other_values, recorded
 from .special_values import equal_elements, special_values
 from .together import together, where_others_failed
+from .whole_numbers import whole_numbers
 
 SOURCES = (
     CaseSource(recorded),
@@ -48,6 +49,7 @@ SOURCES = (
     CaseSource(along_members, needs_trace=True, if_right=True),
     CaseSource(beyond_the_range, if_right=True),
     CaseSource(equal_masks, if_right=True),
+    CaseSource(whole_numbers, needs_trace=True, if_right=True),
     CaseSource(special_values, if_right=True),
     CaseSource(equal_elements, needs_trace=True, if_right=True),
 )
