@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import in_processes
-from .mistakes import KINDS
+from .kinds import KINDS
 from .real_models import names
 
 VERDICTS = ("no difference", "does not run", "found", "excluded", "missed")

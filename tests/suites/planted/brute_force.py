@@ -74,7 +74,7 @@ class Probe:
 
     @property
     def is_far(self) -> bool:
-        return max(self.sizes.values()) > max(NEAR_SIZES)
+        return max(self.sizes.values(), default=0) > max(NEAR_SIZES)
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{word}={n}" for word, n in self.sizes.items())

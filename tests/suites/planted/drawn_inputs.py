@@ -32,9 +32,9 @@ class Size:
 class Input:
     """A description of an input.
 
-    `kind` is floats, uniform (from 0 to 1), ids (below `high`), mask, padding (rows that begin with
-    ones), lengths (from 1 to the size named `of`), offsets (rising, from 0, to that size), rising,
-    boxes (x1, y1, x2, y2), or order (a permutation).
+    `kind` is floats, uniform (from 0 to 1), ids (below `high`), whole (between `ends`), columns
+    (whole numbers with ends of their own in each column), mask, padding (rows that begin with ones),
+    lengths (from 1 to the size named `of`), rising, or boxes (x1, y1, x2, y2).
     """
 
     kind: str
@@ -42,6 +42,7 @@ class Input:
     high: int = 0
     of: str = ""
     dtype: torch.dtype = torch.float32
+    ends: tuple[tuple[int, int], ...] = ()
 
 
 def floats(*dims: int | str, dtype: torch.dtype = torch.float32) -> Input:
@@ -54,6 +55,15 @@ def uniform(*dims: int | str) -> Input:
 
 def ids(*dims: int | str, high: int) -> Input:
     return Input("ids", dims, high, dtype=torch.int64)
+
+
+def whole(*dims: int | str, ends: tuple[int, int], dtype: torch.dtype = torch.int64) -> Input:
+    return Input("whole", dims, dtype=dtype, ends=(ends,))
+
+
+def columns(*dims: int | str, ends: tuple[tuple[int, int], ...]) -> Input:
+    """Whole numbers of which each column has ends of its own."""
+    return Input("columns", (*dims, len(ends)), dtype=torch.int64, ends=ends)
 
 
 def mask(*dims: int | str) -> Input:
@@ -135,6 +145,11 @@ def _drawn(one: Input, sizes: Sizes, values: str, rng: torch.Generator) -> torch
         length = {"equal": torch.full_like(length, n), "small": torch.ones_like(length)}.get(
             values, length)  # fmt: skip
         return (torch.arange(n) < length).to(one.dtype)
+    if kind in ("whole", "columns"):
+        low, end = torch.tensor(one.ends if kind == "columns" else one.ends[0]).unbind(-1)
+        if values in ("zero", "equal"):
+            return (low if values == "zero" else end).expand(shape).clone().to(one.dtype)
+        return (low + (uni.double() * (end - low + 1)).long()).to(one.dtype)
     high = sizes[one.of] if one.of else one.high
     if kind == "lengths":
         ends = {"equal": high, "zero": 1, "small": min(2, high)}

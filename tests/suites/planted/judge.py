@@ -16,12 +16,12 @@ import onnx
 
 from .brute_force import Probe, Probes, at_other_sizes, seen, session
 from .graph_places import Seen
-from .mistakes import KINDS, Mistake
+from .kinds import FAR, KINDS
+from .mistakes import Mistake
 from .real_models import model as listed
 from .subject import Planted
 
 TRIED = 4  # mistakes tried for one that changes results
-FAR = ("rows", "size")  # kinds that may show at far sizes alone
 COUNTED = ("found", "excluded", "missed")
 
 

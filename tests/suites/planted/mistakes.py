@@ -64,7 +64,7 @@ def operators(model: onnx.ModelProto, seen: Seen) -> Iterator[Mistake]:
     """Another operator in the place of one."""
     for address, node in nodes(model.graph):
         for other in OPERATORS.get(node.op_type, ()):
-            yield _of_node("operator", address, node, f"is {other}", _set_operator, other)
+            yield of_node("operator", address, node, f"is {other}", _set_operator, other)
 
 
 def _set_operator(node: onnx.NodeProto, other: str) -> None:
@@ -75,7 +75,7 @@ def _set_operator(node: onnx.NodeProto, other: str) -> None:
     node.attribute.extend(kept)
 
 
-def _of_node(
+def of_node(
     kind: str, address: str, node: onnx.NodeProto, what: str, change: Callable, *args: object
 ) -> Mistake:
     return Mistake(
@@ -148,7 +148,7 @@ def attributes(model: onnx.ModelProto, seen: Seen) -> Iterator[Mistake]:
     for address, node in nodes(model.graph):
         for name, (default, others) in ATTRIBUTES.get(node.op_type, {}).items():
             for other in others(attribute(node, name, default)):
-                yield _of_node(
+                yield of_node(
                     "attribute", address, node, f"{name}={other}", set_attribute, name, other
                 )  # fmt: skip
 
@@ -165,22 +165,22 @@ def axes(model: onnx.ModelProto, seen: Seen) -> Iterator[Mistake]:
     for address, node in nodes(model.graph):
         axis = attribute(node, "axis")
         for other in {axis - 1, axis + 1, 0, -1} - {axis} if isinstance(axis, int) else ():
-            yield _of_node("axis", address, node, f"axis={other}", set_attribute, "axis", other)
+            yield of_node("axis", address, node, f"axis={other}", set_attribute, "axis", other)
         perm = attribute(node, "perm")
         for i in range(len(perm) - 1) if isinstance(perm, list) else ():
             other = [*perm[:i], perm[i + 1], perm[i], *perm[i + 2 :]]
-            yield _of_node("axis", address, node, f"perm={other}", set_attribute, "perm", other)
+            yield of_node("axis", address, node, f"perm={other}", set_attribute, "perm", other)
         if node.op_type in REDUCED and len(node.input) > 1 and node.input[1] in known:
             at = known[node.input[1]]
             for step in (-1, 1) if at.size == 1 else ():
                 yield Mistake(
                     "axis",
                     f"{node.op_type}@{address} axes{step:+d}",
-                    functools.partial(_read_another, address, 1, at + step),
+                    functools.partial(read_another, address, 1, at + step),
                 )
 
 
-def _read_another(address: str, place: int, array: np.ndarray, model: onnx.ModelProto) -> None:
+def read_another(address: str, place: int, array: np.ndarray, model: onnx.ModelProto) -> None:
     """Have a node read another constant."""
     name = f"{address}/planted_constant"
     model.graph.initializer.append(numpy_helper.from_array(array, name))
@@ -228,7 +228,7 @@ def orders(model: onnx.ModelProto, seen: Seen) -> Iterator[Mistake]:
         if seen.dtypes.get(node.output[0], "").startswith("float"):
             sides = sides or SIDED_FLOATS.get(node.op_type)
         if sides and len(node.input) > sides[1] and node.input[sides[0]] != node.input[sides[1]]:
-            yield _of_node("order", address, node, "swapped", _swap, *sides)
+            yield of_node("order", address, node, "swapped", _swap, *sides)
 
 
 def _swap(node: onnx.NodeProto, a: int, b: int) -> None:
@@ -251,7 +251,7 @@ def baked(model: onnx.ModelProto, seen: Seen) -> Iterator[Mistake]:
                             functools.partial(_bake, name, at, array),
                         )
     for name, node, place in _targets(model, seen):
-        yield Mistake("size", name, functools.partial(_read_another, node, 1, place))
+        yield Mistake("size", name, functools.partial(read_another, node, 1, place))
 
 
 def _bake(name: str, at: int, array: np.ndarray, model: onnx.ModelProto) -> None:
@@ -283,7 +283,7 @@ def _targets(model: onnx.ModelProto, seen: Seen) -> Iterator[tuple[str, str, np.
 ROWS = (50, 200, 700, 1500)
 
 
-def _data(model: onnx.ModelProto, seen: Seen, rank: int = 0) -> Iterator[str]:
+def data(model: onnx.ModelProto, seen: Seen, rank: int = 0) -> Iterator[str]:
     """Yield values of floats that nodes give."""
     for node in model.graph.node:
         if node.op_type in ("Constant", "ConstantOfShape"):
@@ -295,7 +295,7 @@ def _data(model: onnx.ModelProto, seen: Seen, rank: int = 0) -> Iterator[str]:
 
 def lost_rows(model: onnx.ModelProto, seen: Seen) -> Iterator[Mistake]:
     """Rows past a number are 0, or the last before it."""
-    for name in _data(model, seen, 1):
+    for name in data(model, seen, 1):
         for axis in seen.dynamic[name]:
             for count in ROWS:
                 for way in ("zeroed", "repeated"):
@@ -307,7 +307,7 @@ def lost_rows(model: onnx.ModelProto, seen: Seen) -> Iterator[Mistake]:
 
 
 def _lose(name: str, axis: int, count: int, way: str, seen: Seen, model: onnx.ModelProto) -> None:
-    made = _Nodes(name)
+    made = Nodes(name)
     size = made("Squeeze", made("Shape", true(name), start=axis, end=axis + 1))
     place = made("Range", made.constant(0), size, made.constant(1))
     if way == "zeroed":
@@ -321,7 +321,7 @@ def _lose(name: str, axis: int, count: int, way: str, seen: Seen, model: onnx.Mo
     insert_behind(model, name, made.nodes, made.constants)
 
 
-class _Nodes:
+class Nodes:
     """Nodes to insert behind a value."""
 
     def __init__(self, value: str) -> None:
@@ -345,7 +345,7 @@ BOUNDS = (("Min", 40.0), ("Max", -40.0), ("Min", 300.0), ("Max", -300.0), ("Min"
 
 def clipped(model: onnx.ModelProto, seen: Seen) -> Iterator[Mistake]:
     """Values past a bound are the bound."""
-    for name in _data(model, seen):
+    for name in data(model, seen):
         for operator, bound in BOUNDS:
             yield Mistake(
                 "bound",
@@ -355,14 +355,14 @@ def clipped(model: onnx.ModelProto, seen: Seen) -> Iterator[Mistake]:
 
 
 def _clip(name: str, operator: str, bound: float, dtype: str, model: onnx.ModelProto) -> None:
-    made = _Nodes(name)
+    made = Nodes(name)
     made(operator, true(name), made.constant(bound, dtype), output=name)
     insert_behind(model, name, made.nodes, made.constants)
 
 
 def first_rows(model: onnx.ModelProto, seen: Seen) -> Iterator[Mistake]:
     """The first row is used for all."""
-    for name in _data(model, seen, 1):
+    for name in data(model, seen, 1):
         for axis in seen.dynamic[name]:
             yield Mistake(
                 "first",
@@ -372,7 +372,7 @@ def first_rows(model: onnx.ModelProto, seen: Seen) -> Iterator[Mistake]:
 
 
 def _only_first(name: str, axis: int, model: onnx.ModelProto) -> None:
-    made = _Nodes(name)
+    made = Nodes(name)
     first = made("Gather", true(name), made.constant([0]), axis=axis)
     made("Expand", first, made("Shape", true(name)), output=name)
     insert_behind(model, name, made.nodes, made.constants)
@@ -391,7 +391,7 @@ def ignored_masks(model: onnx.ModelProto, seen: Seen) -> Iterator[Mistake]:
                 )
         elif node.op_type in ("And", "Or"):
             for side in (0, 1):
-                yield _of_node("mask", address, node, f"without {side}", _leave_out, side)
+                yield of_node("mask", address, node, f"without {side}", _leave_out, side)
         elif node.op_type in ("Add", "Mul") and "." not in address:
             for side in (0, 1):
                 if node.input[side] in from_masks and node.input[1 - side] not in from_masks:
@@ -430,7 +430,7 @@ def _leave_out(node: onnx.NodeProto, side: int) -> None:
 def _other_side(address: str, side: int, model: onnx.ModelProto) -> None:
     node = node_at(model, address)
     name, kept = node.output[0], node.input[1 - side]
-    made = _Nodes(name)
+    made = Nodes(name)
     made("Expand", kept, made("Shape", true(name)), output=name)
     insert_behind(model, name, made.nodes)
 

@@ -13,9 +13,18 @@ from .subject import MODELS, Planted
 
 PICTURES = {
     "torchvision": ("squeezenet1_1", "shufflenet_v2_x0_5", "mobilenet_v3_small"),
-    "timm": ("test_vit", "test_resnet", "test_efficientnet", "test_convnext"),
+    "timm": (
+        "test_vit",
+        "test_resnet",
+        "test_efficientnet",
+        "test_convnext",
+        "test_byobnet",
+        "test_nfnet",
+        "test_maxvit",
+    ),
 }
-TEXTS = ("bert:base", "distilbert:base", "gpt2:causal", "llama:causal", "t5:seq2seq")
+TEXTS = ("bert:base", "distilbert:base", "gpt2:causal", "llama:causal", "t5:seq2seq", "mamba:causal",
+         "deberta:base", "roberta:base", "swin:base")  # fmt: skip
 
 
 def _sample(library: str, name: str) -> Any:
@@ -59,7 +68,13 @@ for _library, _names in (*PICTURES.items(), ("transformers", TEXTS)):
 
 def names() -> list[str]:
     """Every model of the suite: the small ones, then those of libraries."""
-    from . import number_models, text_models, vision_models  # noqa: F401 which list models
+    from . import (  # noqa: F401 which list models
+        index_models,
+        number_models,
+        signal_models,
+        text_models,
+        vision_models,
+    )
 
     return [*MODELS, *REAL]
 
