@@ -68,8 +68,6 @@ class RunLimits:
     loop_ends: int = 3
     # Inputs or sizes with a wrong file that the next file has to pass first.
     wrong_before: int = 8
-    # Runs with other values at sizes for which a file is to be promised that is wrong beyond them.
-    other_values: int = 8
     # Recordings that only listen for the questions of a model on other inputs.
     listened_to: int = 12
     # Inputs on which a file was wrong that are recorded to find branches in rounds.
@@ -150,6 +148,8 @@ class FarLimits:
     # The other sizes. Of one element a sum is the element, and a softmax is 1; of two, a mask
     # leaves one.
     smallest: int = 3
+    # Runs with other values at sizes for which a file is to be promised that is wrong beyond them.
+    other_values: int = 8
 
 
 @dataclass(frozen=True, slots=True)

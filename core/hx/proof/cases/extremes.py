@@ -58,11 +58,8 @@ def beyond_the_range(subject: Subject, planned: Planned) -> list[Case]:
         return []
     words = sizes_of(subject.recipe)
     grow = [name for name in data if not may_be_boxes(recorded[name])]
-    least, heavy = least_taken(subject, planned), is_heavy(subject)
-    tried = [*([one_row(subject, planned.cases, least)] if heavy else []), least, words]
-    for sizes in [each for i, each in enumerate(tried) if each not in tried[:i]]:
-        where = f" at {told(sizes)}" if sizes else ""
-        tensors = at(subject.recipe, sizes) if sizes != words else fresh(recorded, seed=5)
+    heavy = is_heavy(subject)
+    for where, tensors in _at_small_sizes(subject, planned):
         turned = {name: _opposite(t) if name in data else t for name, t in tensors.items()}
         other_sign = _finite(subject, case_of(subject, f"opposite values{where}", turned)[0])
         if other_sign:
@@ -78,14 +75,34 @@ def beyond_the_range(subject: Subject, planned: Planned) -> list[Case]:
         name, tensors, grow, POWERS.index(MIDDLE) if heavy else len(POWERS)
     )
     found += large
-    if large and cheap and not trial.halves:
+    if not cheap or trial.halves:
+        return found
+    if large:
         found += trial.case(f"large opposite values{where}", turned, grow, power)
-        found += _at_recorded_sizes(trial, recorded, grow, power)
-        found += _along_ways(trial, grow, power)
-    if cheap and not trial.halves:
-        found += _of_few_values(trial, recorded, grow)
-        found += _of_larger_boxes(trial, recorded, [name for name in data if name not in grow])
-    return found
+    return [*found, *_in_no_time(trial, recorded, grow, power if large else None)]
+
+
+def _at_small_sizes(subject: Subject, planned: Planned) -> Iterator[tuple[str, Inputs]]:
+    """Yield inputs at the smallest sizes that the model takes, then at the recorded ones, named."""
+    words, least = sizes_of(subject.recipe), least_taken(subject, planned)
+    row = [one_row(subject, planned.cases, least)] if is_heavy(subject) else []
+    tried = [*row, least, words]
+    for sizes in [each for i, each in enumerate(tried) if each not in tried[:i]]:
+        given = fresh(dict(subject.recipe.inputs), seed=5)
+        tensors = at(subject.recipe, sizes) if sizes != words else given
+        yield (f" at {told(sizes)}" if sizes else ""), tensors
+
+
+def _in_no_time(
+    trial: Trial, recorded: Inputs, grow: Sequence[str], power: int | None
+) -> Iterator[Case]:
+    """Yield further cases of a model that runs in no time; a power that it takes, if it takes any."""
+    if power is not None:
+        yield from _at_recorded_sizes(trial, recorded, grow, power)
+        yield from _along_ways(trial, grow, power)
+    yield from _of_few_values(trial, recorded, grow)
+    boxes = [name for name, t in recorded.items() if is_data(t) and name not in grow]
+    yield from _of_larger_boxes(trial, recorded, boxes)
 
 
 def _at_recorded_sizes(

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 Inputs = Mapping[str, torch.Tensor]
 
-FARTHER = 4  # times the recorded numbers, where nothing ends before
 _OVERFLOWS = frozenset(("BitShift", "Pow"))
 _NARROW = frozenset((torch.int8, torch.uint8, torch.int16))
 
@@ -116,7 +115,7 @@ class _Search:
             if node.op == "Gather" and isinstance(table := node.inputs[0], Constant)
         )
         self.likely = {int(n) - by for n in (*tables, *words.values()) for by in (0, 1)}
-        self.times = 1 if any(map(_may_overflow, nodes)) else FARTHER
+        self.times = 1 if any(map(_may_overflow, nodes)) else 4  # where nothing ends before
         self.room = room_for_results(self.subject)
 
     def ends_of(self, name: str) -> list[_Ends]:

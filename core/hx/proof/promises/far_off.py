@@ -47,7 +47,7 @@ def bound(subject: Subject, cases: list[Case], proof: Proof, tried: Tried) -> No
         sizes = sizes_of(subject.recipe, case.feeds)
         shared = next((each for each in found if not each[1].holds(sizes)), None)
         if shared is None:
-            values = 1 if is_heavy(subject) else BUDGET.runs.other_values
+            values = 1 if is_heavy(subject) else BUDGET.far.other_values
             alone = _wrong_rows(subject, case, tried) or _wrong_at(subject, words, values, tried)
             if alone:
                 cases.append(alone[0])
