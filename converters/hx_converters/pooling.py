@@ -164,7 +164,7 @@ def _max_pool(spatial, indices=False):
             input, windows = _of_sizes(
                 op, input, spatial, windows, pair(dilation, spatial), low, "ReduceMax"
             )
-        if _nothing_left(windows):
+        if not (return_indices or indices) and _nothing_left(windows):
             return input
 
         def pool(x):

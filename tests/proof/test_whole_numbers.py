@@ -85,18 +85,14 @@ def test_correct_files_stay_right(model, x):
     assert program.proof.ok and not program.report.promised
 
 
-def test_numbers_that_no_table_ends_are_tried_beyond_the_recorded_ones():
-    @hx.converter("torch.remainder", cases=[])
-    def remainder(op, input, other):
-        return op.Mod(op.Min(input, op.constant(50)), other)
+def test_numbers_that_kernels_may_not_check_stay_within_the_recorded_ones():
+    seen = []
 
-    x = torch.tensor([9, 4, 40, 17])
-    with pytest.raises(VerificationError, match="other whole numbers in x"):
-        packs = with_converter(remainder)
-        hx.export(
-            lambda x: torch.remainder(x, 7),
-            x,
-            dynamic={"x": {0: "n"}},
-            input_names=["x"],
-            packs=packs,
-        )
+    class Starts(torch.nn.Module):
+        def forward(self, rows):
+            seen.append(int(rows.max()))
+            return torch.ops.aten._convert_indices_from_coo_to_csr(rows, 12)
+
+    rows = torch.tensor([0, 0, 2, 5])
+    hx.export(Starts(), rows, dynamic={"rows": {0: "n"}})
+    assert max(seen) == 5

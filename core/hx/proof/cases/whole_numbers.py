@@ -1,10 +1,13 @@
-"""Whole numbers beyond the recorded ones: to the ends of tables and sizes, or a few times as far.
+"""Whole numbers beyond the recorded ones, up to the ends of what they look up.
 
 Five recorded tokens say little about a table of 1,500: a wrong row of it shows with its own token
 alone. Which numbers a model takes, no input tells, so it runs once for each end that is likely: the
-last rows of the tables in the graph, sizes of the inputs, and four times the recorded number. The
-columns of a table may each have ends of their own. The cases hold numbers between these ends, at the
-recorded sizes or at those of larger cases, with all of them where there is room.
+last rows of the tables in the graph, and sizes of the inputs. The columns of a table may each have
+ends of their own. The cases hold numbers between these ends, at the recorded sizes or at those of
+larger cases, with all of them where there is room.
+
+Only numbers are changed that the model looks something up by, with functions of PyTorch that check
+them. Other kernels may write past their memory, where an index is too large.
 """
 
 from __future__ import annotations
@@ -17,9 +20,10 @@ from typing import TYPE_CHECKING
 import torch
 
 from ...budget import BUDGET
+from ...ir.node_reads import reads, with_inner
 from ...ir.recipe import Sizes
 from ...ir.sizes.comparisons import At
-from ...ir.value import Constant, Node
+from ...ir.value import Constant
 from ...samples.masks import ends_of_mask
 from ...samples.number_properties import is_rising, is_whole
 from ...samples.sizes import at, sizes_of, told
@@ -35,8 +39,11 @@ if TYPE_CHECKING:
 
 Inputs = Mapping[str, torch.Tensor]
 
-_OVERFLOWS = frozenset(("BitShift", "Pow"))
-_NARROW = frozenset((torch.int8, torch.uint8, torch.int16))
+# Functions that raise an error where a number lies beyond the end, and those that only compare it.
+_CHECKS = frozenset(
+    """embedding gather index_select take take_along_dim one_hot __getitem__ eq ne __eq__ __ne__
+    lt le gt ge __lt__ __le__ __gt__ __ge__""".split()
+)
 
 
 def whole_numbers(subject: Subject, planned: Planned) -> Iterator[Case]:
@@ -58,12 +65,23 @@ def whole_numbers(subject: Subject, planned: Planned) -> Iterator[Case]:
 
 
 def _may_be_others(subject: Subject, name: str) -> bool:
-    """Return True for whole numbers that are no mask, count no rounds, and describe no parts."""
+    """Return True for whole numbers that look something up: no mask, no counts, and no parts."""
     tensor = subject.recipe.inputs[name]
     if not is_whole(tensor) or name in names_counting(subject) or ends_of_mask(tensor, name):
         return False
     sizes = {n for other in subject.recipe.inputs.values() for n in other.shape}
-    return not is_rising(tensor) and not whole_of(tensor, sizes)
+    return not is_rising(tensor) and not whole_of(tensor, sizes) and _is_checked(subject, name)
+
+
+def _is_checked(subject: Subject, name: str) -> bool:
+    """Return whether only functions that check a number read this input."""
+    value = dict(subject.trace.inputs)[name]
+    readers = [
+        node.origin
+        for node in with_inner(subject.trace.nodes)
+        if any(each is value for _, each in reads(node))
+    ]
+    return all(each is not None and each.target.rpartition(".")[2] in _CHECKS for each in readers)
 
 
 def _larger(subject: Subject, planned: Planned, ends: Mapping[str, list[_Ends]]) -> list[Case]:
@@ -115,7 +133,6 @@ class _Search:
             if node.op == "Gather" and isinstance(table := node.inputs[0], Constant)
         )
         self.likely = {int(n) - by for n in (*tables, *words.values()) for by in (0, 1)}
-        self.times = 1 if any(map(_may_overflow, nodes)) else 4  # where nothing ends before
         self.room = room_for_results(self.subject)
 
     def ends_of(self, name: str) -> list[_Ends]:
@@ -130,7 +147,7 @@ class _Search:
     def _widened(self, name: str, column: int | None, numbers: torch.Tensor) -> _Ends:
         low, high = int(numbers.min()), int(numbers.max())
         last = torch.iinfo(numbers.dtype).max
-        above = sorted(n for n in {*self.likely, self.times * high + 3} if high < n <= last)
+        above = sorted(n for n in self.likely if high < n <= last)
         taken, refused = 0, len(above) + 1
         while refused - taken > 1:  # what takes a number takes those below it
             middle = (taken + refused) // 2
@@ -138,10 +155,8 @@ class _Search:
                 taken = middle
             else:
                 refused = middle
-        below = (0, 1) if low > 0 else (self.times * low,)
-        least = (n for n in below if n < low and self._takes(name, column, n))
-        ends_there = taken < len(above) or self.times == 1
-        return _Ends(next(least, low), above[taken - 1] if taken else high, ends_there)
+        least = (n for n in (0, 1) if n < low and self._takes(name, column, n))
+        return _Ends(next(least, low), above[taken - 1] if taken else high, taken < len(above))
 
     def reaching(self, ends: Mapping[str, list[_Ends]], tensors: Inputs) -> list[Case]:
         """Return a case of numbers between these ends, and of the other inputs as they are."""
@@ -175,12 +190,6 @@ class _Search:
                 case.beyond = True
                 return case
         return None
-
-
-def _may_overflow(node: Node) -> bool:
-    """Return True if large whole numbers overflow in an operator, each runtime in its own way."""
-    whole = [v.dtype for v in node.outputs if v.dtype and not v.dtype.is_floating_point]
-    return bool(whole) and (node.op in _OVERFLOWS or not _NARROW.isdisjoint(whole))
 
 
 def _drawn(tensor: torch.Tensor, ends: Sequence[_Ends], words: Sizes, sizes: Sizes) -> torch.Tensor:
