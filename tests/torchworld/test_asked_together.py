@@ -80,3 +80,12 @@ def test_a_name_of_the_model_is_its_own():
         return x * 2 if any(row for row in x[:1]) else x
 
     assert torch.equal(hx.export(f, torch.ones(2, 4)).run(torch.ones(2, 4)), torch.ones(2, 4))
+
+
+def test_sizes_are_asked_one_by_one():
+    def f(x):
+        return x + 1 if all(size % 2 for size in x.shape) else x - 1
+
+    program = hx.export(f, torch.ones(3, 5), dynamic={"x": {0: "b", 1: "n"}})
+    for sizes in ((3, 7), (4, 7), (1, 2), (8, 8)):
+        assert torch.equal(program.run(torch.ones(sizes)), f(torch.ones(sizes)))

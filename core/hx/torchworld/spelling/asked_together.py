@@ -1,53 +1,56 @@
 """`any` and `all` over tensors of one element, in forms that ask one question for all of them.
 
-    any(row.max() > 1 for row in x)           any_of(row.max() > 1 for row in x)
-    all(float(t) < 0.5 for t in losses)       all_of(number_in(t) < 0.5 for t in losses)
+    any(row.max() > 1 for row in x)           any(any_together(row.max() > 1 for row in x))
+    all(float(t) < 0.5 for t in losses)       all(all_together(number_in(t) < 0.5 for t in losses))
 
 Python asks one after the other, and the answer to each decides whether the next is asked. So a
-graph would need a branch for each.
+graph would need a branch for each. The function itself stays where it is: it asks, in the model's line.
 """
 
 from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeGuard
 
 import torch
 
 from . import followed_functions
 
-NAMES = {"any": "any_of", "all": "all_of"}
+NAMES = {"any": "any_together", "all": "all_together"}
 
 
-def any_of(items: Iterable[Any]) -> bool:
-    """any(items)"""
-    return _decided(items, any, torch.any)
+def any_together(items: Iterable[Any]) -> Iterable[Any]:
+    """Return items of which `any` is the same as of the given ones."""
+    return _together(items, torch.any)
 
 
-def all_of(items: Iterable[Any]) -> bool:
-    """all(items)"""
-    return _decided(items, all, torch.all)
+def all_together(items: Iterable[Any]) -> Iterable[Any]:
+    """Return items of which `all` is the same as of the given ones."""
+    return _together(items, torch.all)
 
 
-def _decided(items: Iterable[Any], by_python: Callable, by_torch: Callable) -> bool:
-    """Ask one tensor, if all items are tensors of one element; else let Python ask each item."""
+def _together(items: Iterable[Any], answer_of: Callable) -> Iterable[Any]:
+    """Return one tensor, if all items are tensors of one element; else the items."""
     rest = iter(items)
     tensors: list[torch.Tensor] = []
     try:
         for each in rest:
             if not _is_answer(each):
-                return by_python(itertools.chain(tensors, (each,), rest))
+                return itertools.chain(tensors, (each,), rest)
             tensors.append(each)
-    except Exception:
-        found = by_python(tensors)  # Python may end before the item that raises
-        if found is (by_python is any):
-            return found
-        raise
+    except Exception as error:  # Python may end before the item that raises
+        return itertools.chain(tensors, _raising(error))
     if len(tensors) < 2:
-        return by_python(tensors)
-    return bool(by_torch(torch.stack([each.reshape(()).bool() for each in tensors])))
+        return tensors
+    return [answer_of(torch.stack([each.reshape(()).bool() for each in tensors]))]
+
+
+def _raising(error: Exception) -> Iterator[Any]:
+    """Raise an error in place of the next item."""
+    raise error
+    yield
 
 
 def _is_answer(x: Any) -> TypeGuard[torch.Tensor]:
@@ -77,8 +80,8 @@ def _number(x: torch.Tensor) -> Any:
 
 
 HELPERS: dict[str, Callable] = {
-    "any_of": any_of,
-    "all_of": all_of,
+    "any_together": any_together,
+    "all_together": all_together,
     "truth_in": truth_in,
     "number_in": number_in,
     "item_in": item_in,

@@ -165,7 +165,8 @@ class Speller(LoopSpeller):
         together = asked_together.helper_for(node, self.local)
         if together is not None:
             given = asked_together.without_questions(node.args[0], self.local, self._called)
-            return self._called(node, together, self.visit(given))
+            node.args = [self._called(given, together, self.visit(given))]
+            return node
         self.generic_visit(node)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "numel" and not node.args:
             return self._called(node, "count", node.func.value)
