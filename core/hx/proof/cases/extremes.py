@@ -25,7 +25,7 @@ from ...recording.runs.expected_memory import expected_memory
 from ...recording.runs.known_results import Returned
 from ...samples.boxes_and_cells import corners_are_in_order, with_corners_in_order
 from ...samples.masks import ends_of_mask, everywhere
-from ...samples.number_properties import is_rising
+from ...samples.number_properties import is_rising, is_whole
 from ...samples.signs_and_scales import negative, opposite, positive
 from ...samples.sizes import at, sizes_of, told
 from ...samples.variations import fresh, jitter
@@ -100,6 +100,8 @@ def _in_no_time(
     if power is not None:
         yield from _at_recorded_sizes(trial, recorded, grow, power)
         yield from _along_ways(trial, grow, power)
+    elif any(map(is_whole, trial.subject.results)):
+        return  # NaN, as of zero by zero, does not show in them
     yield from _of_few_values(trial, recorded, grow)
     boxes = [name for name, t in recorded.items() if is_data(t) and name not in grow]
     yield from _of_larger_boxes(trial, recorded, boxes)
