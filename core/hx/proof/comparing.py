@@ -6,11 +6,12 @@ A case is compared as soon as it is known, in the order in which cases come. The
 
 from __future__ import annotations
 
-import _thread
+import contextlib
 import os
 import queue
-import threading
+from _thread import start_new_thread  # its name in `_thread` may belong to a recording
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
 
 import torch
 
@@ -26,6 +27,8 @@ from .promises.surely_wrong import is_near, is_surely_wrong
 from .sessions.open_file import OpenFile, uses_kernel
 from .subject import Subject
 
+_Signal: TypeAlias = "queue.SimpleQueue[None]"
+
 
 def may_run_beside(file: OpenFile) -> bool:
     """Return whether a file may run while the model does: its weights are few enough for both.
@@ -39,12 +42,13 @@ def may_run_beside(file: OpenFile) -> bool:
 class Comparison(Reversible):
     """Context manager of a thread in which a file is compared with the model on each case.
 
-    The thread is one of `_thread`, which a model's own code does not count.
+    The thread is one of `_thread`, which a model's own code does not count. It and its owner speak
+    through queues that are written in C: the model may have replaced what Python's own would call.
     """
 
     def __init__(self, file: OpenFile) -> None:
         self._file = file
-        self._cases: queue.SimpleQueue[Case | threading.Event | None] = queue.SimpleQueue()
+        self._cases: queue.SimpleQueue[Case | _Signal | None] = queue.SimpleQueue()
         self._stages: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._count = 0
         self._stopped = False
@@ -52,7 +56,8 @@ class Comparison(Reversible):
         self._error: BaseException | None = None
         self._process = os.getpid()
         self._started = False
-        self._ended = threading.Event()
+        self._is_over = False
+        self._over: _Signal = queue.SimpleQueue()
 
     def add(self, case: Case) -> None:
         self._count += 1
@@ -69,18 +74,18 @@ class Comparison(Reversible):
 
     def so_far(self) -> list[CaseCheck]:
         """Wait for the results of the cases that were added, and return them."""
-        compared = threading.Event()
+        compared: _Signal = queue.SimpleQueue()
         self._cases.put(compared)
-        if not self._ended.is_set():  # else nobody may be there to answer
-            compared.wait()
+        if not self._is_over:  # else nobody may be there to answer
+            compared.get()
         return [*self._proof.cases]
 
     def _set_up(self) -> Comparison:
-        ready = threading.Event()
+        ready: _Signal = queue.SimpleQueue()
         threads = torch.get_num_threads()
-        _thread.start_new_thread(self._compare, (ready,))
+        start_new_thread(self._compare, (ready,))
         self._started = True
-        ready.wait()
+        ready.get()
         torch.set_num_threads(threads)  # the thread set what further threads begin with
         return self
 
@@ -88,12 +93,14 @@ class Comparison(Reversible):
         self._stopped = True
         self._cases.put(None)
         if self._started and os.getpid() == self._process:  # a fork of the model has no such thread
-            self._ended.wait()
+            while not self._is_over:
+                with contextlib.suppress(queue.Empty):
+                    self._over.get(timeout=1)
 
-    def _compare(self, ready: threading.Event) -> None:
+    def _compare(self, ready: _Signal) -> None:
         try:
             torch.set_num_threads(1)
-            ready.set()
+            ready.put(None)
             prove(
                 self._file,
                 self._given(),
@@ -104,17 +111,18 @@ class Comparison(Reversible):
         except BaseException as error:  # it belongs to whoever waits for the result
             self._error = error
         finally:
-            ready.set()
+            ready.put(None)
             self._stages.put(None)
-            self._ended.set()
+            self._is_over = True
             while not self._cases.empty():
-                if isinstance(case := self._cases.get(), threading.Event):
-                    case.set()
+                if isinstance(case := self._cases.get(), queue.SimpleQueue):
+                    case.put(None)
+            self._over.put(None)
 
     def _given(self) -> Iterator[Case]:
         while (case := self._cases.get()) is not None and not self._stopped:
-            if isinstance(case, threading.Event):
-                case.set()  # nobody asks for the next case before the last one is compared
+            if isinstance(case, queue.SimpleQueue):
+                case.put(None)  # nobody asks for the next case before the last one is compared
             else:
                 yield case
 
