@@ -213,12 +213,3 @@ def kept_in(text: str) -> list[str]:
 )
 def test_names_that_are_read_behind_a_loop(body, names):
     assert kept_in(f"def f(x, y, k, self, rows):\n {body}") == names
-
-
-def test_the_largest_row_of_a_tensor_by_a_key_is_asked_row_by_row():
-    def largest(x):
-        return max(x, key=lambda row: row.sum())
-
-    x = torch.tensor([[1.0, 2.0], [5.0, 4.0], [3.0, 3.0]])
-    program = hx.export(largest, x, None, verify=False)
-    assert torch.equal(program.run(x), x[1])

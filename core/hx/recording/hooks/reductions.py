@@ -38,7 +38,7 @@ def of_pick(recording: Recording, reduce: str, combine: Callable) -> Wrap:
                 if found is not None:
                     return found
             items: Any = args[0] if len(args) == 1 else args
-            if not isinstance(items, (tuple, list)) or not items:
+            if not items or not isinstance(items, (tuple, list)):
                 return original(*args, **kwargs)
             if kwargs.keys() <= {"default"}:
                 if (vector := shapes.listed(items)) is not None:
