@@ -26,7 +26,6 @@ class Listener:
     repeat: Callable[[list, Any], list]  # [c] * n
     pick: Callable[..., Any]  # (items, index): the item that a size picks; None if unknown
     nodes: Callable[[], int]  # how many there are so far
-    questions: Callable[[], int]  # about values, so far
     fill: Callable[[Any, Any, Any], None]  # (container, length, rounds): rounds have filled it
     compute: Callable[..., Any]  # (ufunc, inputs): the result that NumPy gives; None if unknown
 

@@ -130,7 +130,6 @@ class recorded(Reversible):
                 size_lists.repeated,
                 functools.partial(layers_by_index.from_list, recording),
                 lambda: len(recording.builder.nodes),
-                lambda: sum(question.of_values for question in recording.questions.each),
                 recording.memory.lengths.fill,
                 functools.partial(numpy_arrays.beside, recording),
             )

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from ...budget import BUDGET
 from ...ir.sizes import dims
 from ...ir.sizes.departures import leaving
 from ..memory.live_tensors import Entry, Live
@@ -55,10 +54,7 @@ class KnownLengths:
         return known.length
 
     def of(self, live: Live, container: Any) -> Any:
-        """The length of a container, as a size; None if it is not known to follow from one.
-
-        It holds all pieces of a tensor, or all but the first: `first, *rest = x`.
-        """
+        """The length of a container, as a size; None if it is not known to follow from one."""
         known = self._filled.get(id(container))
         if known is not None and known.many == len(container):
             if known.length is None:
@@ -76,8 +72,6 @@ class KnownLengths:
         if at == len(entries) - 1 and len(items) > 1:
             items.reverse()
             at = 0
-        if at > 1 or (at == 1 and len(entries) < BUDGET.rounds.recorded):
-            return None  # the last few rows may be as few in every run
         rest = entries[at:]
         if len(items) == len(rest) and all(
             self._piece(live, item) is entry for item, entry in zip(items, rest)

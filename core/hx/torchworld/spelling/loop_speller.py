@@ -50,8 +50,8 @@ class LoopSpeller(ast.NodeTransformer):
     def visit_While(self, node: ast.While) -> Any:
         kept = copy.deepcopy(self.kept.get(id(node), []))
         self.generic_visit(node)
-        # Of `a and b`, Python asks whether a is true, and hands it on: it would be asked again.
-        if not kept or isinstance(node.test, (ast.Constant, ast.BoolOp)):
+        endless = isinstance(node.test, ast.Constant)
+        if not kept or endless:
             return node
         begin, rounds = self._watched(node, kept)
         node.test = _method(rounds, "goes_on", _method(rounds, "asks"), node.test)

@@ -60,7 +60,6 @@ class Rounds:
         self._read = read
         self._seen: list[list[Any]] = []  # what each name was at the beginning of each round
         self._asked: list[Asked] = []  # the questions of `while`
-        self._of_values = _questions()  # before the loop
         self.behind: dict[int, Any] = {}  # by the place of its name
 
     def over(self, items: Any) -> Any:
@@ -102,17 +101,9 @@ class Rounds:
     def _end(self, many: Any) -> None:
         self.behind = {}
         rounds = len(self._seen) - 1
-        if self._of_values != _questions():
-            return  # values decide what the rounds count
         if rounds > 0 and dims.is_dynamic(many) and rounds == dims.plain(many):
             self.behind = _behind(self._seen, many)
         self._seen = []
-
-
-def _questions() -> int:
-    """The number of the model's questions about values so far."""
-    listener = listening()
-    return 0 if listener is None else listener.questions()
 
 
 def counts(rounds: Rounds, place: int) -> bool:
