@@ -12,7 +12,7 @@ _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 def kept(made: ast.FunctionDef) -> dict[int, list[ast.expr]]:
     """The names that each loop of a function keeps, by the id of the loop."""
     found: dict[int, list[ast.expr]] = {}
-    shared, own, nested = _shared(made), _own(made), _set_inside(made)
+    shared = _shared(made)
 
     def visit(body: Sequence[ast.stmt], behind: list[Sequence[ast.stmt]]) -> None:
         for at, each in enumerate(body):
@@ -20,9 +20,8 @@ def kept(made: ast.FunctionDef) -> dict[int, list[ast.expr]]:
             if isinstance(each, (ast.For, ast.While)):
                 found[id(each)] = [
                     target
-                    for target in _set_in(each, own, nested)
+                    for target in _set_in(each)
                     if not isinstance(target, ast.Name)
-                    or isinstance(target.ctx, ast.Load)
                     or target.id in shared
                     or _is_read(target.id, [each.orelse, *rest])
                 ]
@@ -33,28 +32,10 @@ def kept(made: ast.FunctionDef) -> dict[int, list[ast.expr]]:
                     visit(inner, rest)
 
     visit(made.body, [])
-    for each in ast.walk(made):
-        if isinstance(each, ast.FunctionDef) and each is not made:
-            found |= kept(each)
-    return found
-
-
-def _own(made: ast.FunctionDef) -> set[str]:
-    """The names of a function's arguments and variables."""
-    names = {each.arg for each in ast.walk(made.args) if isinstance(each, ast.arg)}
-    stored = (each for each in ast.walk(made) if isinstance(each, ast.Name))
-    return names | {each.id for each in stored if isinstance(each.ctx, ast.Store)}
-
-
-def _set_inside(made: ast.FunctionDef) -> set[str]:
-    """The names of a function that functions inside of it set."""
-    found = set[str]()
     for inner in ast.walk(made):
         if isinstance(inner, ast.FunctionDef) and inner is not made:
-            found.update(
-                *(each.names for each in ast.walk(inner) if isinstance(each, ast.Nonlocal))
-            )
-    return found & _own(made)
+            found |= kept(inner)
+    return found
 
 
 def _shared(made: ast.FunctionDef) -> set[str]:
@@ -75,10 +56,8 @@ def _blocks(statement: ast.stmt) -> Iterable[list[ast.stmt]]:
         yield each.body
 
 
-def _set_in(loop: ast.For | ast.While, own: set[str], nested: set[str]) -> list[ast.expr]:
-    """The names, `self.k` and `k[0]` that a loop sets in its rounds; the lists and objects that it may
-    change there.
-    """
+def _set_in(loop: ast.For | ast.While) -> list[ast.expr]:
+    """The names, `self.k` and `k[0]` that a loop sets in its rounds, and the lists that it fills."""
     found: dict[str, ast.expr] = {}
     waiting: list[ast.AST] = [*loop.body, *([loop.target] if isinstance(loop, ast.For) else [])]
     while waiting:
@@ -91,12 +70,8 @@ def _set_in(loop: ast.For | ast.While, own: set[str], nested: set[str]) -> list[
         elif isinstance(node, ast.AugAssign) and _may_be_read_again(node.target):
             found[ast.unparse(node.target)] = node.target
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            owner = node.func.value
-            of_own = isinstance(owner, ast.Name) and owner.id in own
-            if of_own or (node.func.attr in _FILLS and _may_be_read_again(owner)):
-                found.setdefault(ast.unparse(owner), owner)
-        elif isinstance(node, ast.Call):
-            found |= {name: ast.Name(name, ast.Store()) for name in nested}
+            if node.func.attr in _FILLS and _may_be_read_again(node.func.value):
+                found.setdefault(ast.unparse(node.func.value), node.func.value)
         elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
             if isinstance(node.value, ast.Name):
                 found.setdefault(node.value.id, node.value)

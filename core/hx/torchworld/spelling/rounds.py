@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import collections
 import math
-import types
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -43,14 +42,6 @@ class _Filled:
 
     container: Any
     many: int
-
-
-@dataclass(frozen=True)
-class _Held:
-    """An object of the model, and its attributes that are plain numbers at one time."""
-
-    owner: Any
-    numbers: dict[str, Any]
 
 
 class Rounds:
@@ -165,14 +156,7 @@ def _content(read: Callable[[], Any], before: Any) -> Any:
     if type(found) in _FILLED:
         other = before is not _MISSING and getattr(before, "container", None) is not found
         return _OTHER if other else _Filled(found, len(found))
-    if _is_number(found) or type(found) in _PLAIN:
-        return found
-    made = isinstance(type(found).__init__, types.FunctionType)
-    held = getattr(found, "__dict__", None) if made else None
-    if type(held) is not dict or isinstance(found, (torch.Tensor, type, types.ModuleType)):
-        return _OTHER
-    numbers = {name: x for name, x in held.items() if _is_number(x) or type(x) in _PLAIN}
-    return _Held(found, numbers)
+    return found if _is_number(found) or type(found) in _PLAIN else _OTHER
 
 
 def _behind(seen: Sequence[list[Any]], many: dims.Dim) -> dict[int, Any]:
@@ -180,27 +164,11 @@ def _behind(seen: Sequence[list[Any]], many: dims.Dim) -> dict[int, Any]:
     for place, (first, *each) in enumerate(zip(*seen)):
         if isinstance(each[-1], _Filled):
             _fill(first, each, many)
-        elif isinstance(each[-1], _Held):
-            _set_numbers([first, *each], many)
         elif (last := followed(first, each, many)) is not None:
             found[place] = last
         elif type(each[-1]) in _PLAIN and changes(each):
             tell(many)
     return found
-
-
-def _set_numbers(seen: Sequence[Any], many: dims.Dim) -> None:
-    """Set the attributes of an object that rise by the same in each round, and report others."""
-    owner = seen[-1].owner
-    if not all(isinstance(one, _Held) and one.owner is owner for one in seen):
-        return
-    for name in seen[-1].numbers:
-        first, *each = (one.numbers.get(name, _MISSING) for one in seen)
-        last = followed(first, each, many)
-        if last is not None:
-            vars(owner)[name] = last
-        elif changes(each):
-            tell(many)
 
 
 def _fill(first: Any, each: Sequence[Any], many: dims.Dim) -> None:
