@@ -91,8 +91,7 @@ class Rounds:
 
     def _end(self, many: Any) -> None:
         self.behind = {}
-        rounds = len(self._seen) - 1
-        if rounds > 0 and dims.is_dynamic(many) and rounds == dims.plain(many):
+        if dims.is_dynamic(many) and len(self._seen) - 1 == dims.plain(many):
             self.behind = _behind(self._seen, many)
         self._seen = []
 
