@@ -137,8 +137,7 @@ class NodesBetween:
             shorter = each != 1 and not shapes.same(others[-1], each)
             pieces = Pieces(many, shape, self._read(whole), axis, shorter)
         self._note_elements(pieces, node.outputs)
-        if node in self._needed:  # else nothing in the graph is as long
-            self._sizes.append(length)
+        self._sizes.append(length)
         return True
 
     def _note_elements(self, source: Source, values: list[Value]) -> None:

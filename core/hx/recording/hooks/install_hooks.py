@@ -38,7 +38,6 @@ from ...torchworld.spelling import (
     lookups,
     reachable_functions,
     respelling,
-    rounds,
     spellings,
 )
 from ...torchworld.state import function_caches
@@ -75,7 +74,6 @@ _SIZE_CODE = frozenset(
         lookups,
         patching,
         respelling,
-        rounds,
         size_lists,
         size_texts,
         spellings,
@@ -129,8 +127,6 @@ class recorded(Reversible):
                 functools.partial(size_left, recording, _SIZE_CODE),
                 size_lists.repeated,
                 functools.partial(layers_by_index.from_list, recording),
-                lambda: len(recording.builder.nodes),
-                recording.memory.lengths.fill,
                 functools.partial(numpy_arrays.beside, recording),
             )
         )

@@ -30,13 +30,12 @@ import torch
 
 from ...ir.sizes import dims
 from ...ir.sizes.comparisons import Asked, content
-from ...ir.sizes.departures import count, lasts, leaving
+from ...ir.sizes.departures import count, leaving
 from ...ir.sizes.size_lists import Whole
 from ...ir.sizes.size_texts import SizeText, all_plain
 from .. import patching
 from . import lookups
 from .followed_functions import FOLLOWED
-from .iterations import combined, follow
 
 _COMPILED = (  # kinds of functions
     types.BuiltinFunctionType,
@@ -222,8 +221,6 @@ def _method_reads(owner: Any, name: str) -> bool:
 
 def passed(function: Any) -> Any:
     """The function that is called: watched, if it may read the number of a size."""
-    if function is None:
-        return None
     followed = FOLLOWED.get(id(function))
     if followed is not None:
         return followed
@@ -295,12 +292,7 @@ def _called(function: Any, args: tuple, named: dict[str, Any]) -> Any:
     if _is_one_of(function, _RUNS) and len(args) == 1 and not named:
         frame: Any = sys._getframe(2)
         return function(*args, frame.f_globals, frame.f_locals)
-    many = combined(function, args)
-    if many is None:
-        return function(*args, **named)
-    made = function(*(follow(iter(each)) for each in args), **named)
-    lasts(made, many)
-    return made
+    return function(*args, **named)
 
 
 def _carries(result: Any) -> bool:
