@@ -21,13 +21,13 @@ def counted(asked: Iterable[Asked]) -> Asked | None:
         if not each.compares or not all(isinstance(x, int | Poly) for x in each.of):
             return None
         a, b = map(Poly.of, each.of)
-        gaps.append(a - b)
+        gaps.append(a + b * Poly.of(-1))
         asks.add(each.ask)
     if len(gaps) < 2 or not (asks <= _MORE or asks <= _AS_MUCH) or len(asks) > 1:
         return None
     more = Poly.of(int(asks <= _AS_MUCH))
     left = [gap + more for gap in gaps]  # more than none as long as it goes on
-    steps = {(a - b).constant for a, b in zip(left, left[1:])}
+    steps = {(a + b * Poly.of(-1)).constant for a, b in zip(left, left[1:])}
     step = steps.pop()
     if steps or step is None or step < 1:
         return None
