@@ -206,9 +206,13 @@ def of_too_many(x):
     return x
 
 
-@pytest.mark.parametrize(
-    "model", [other_rank, other_dtype, other_results, either_in_each_round, of_too_many]
-)
+def test_questions_of_a_fixed_number_of_rounds_each_become_an_if():
+    program = hx.export(of_too_many, torch.rand(8, 3))
+    for x in (torch.rand(8, 3), -torch.rand(8, 3), torch.randn(8, 3)):
+        assert_close(program.run(x), of_too_many(x))
+
+
+@pytest.mark.parametrize("model", [other_rank, other_dtype, other_results, either_in_each_round])
 def test_what_no_graph_has_is_refused_as_before(model, line_of):
     with pytest.raises(hx.VerificationError) as refused:
         hx.export(model, torch.rand(8, 3))
