@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 import torch
 from torch.testing import assert_close
@@ -53,26 +51,6 @@ def backwards(x):
     return h
 
 
-def cells_by_product(x):
-    places = torch.tensor(list(itertools.product(range(x.shape[0]), range(x.shape[1]))))
-    return x.flatten(0, 1) * (places[:, :1] * 3 + places[:, 1:])
-
-
-def priors(x):
-    """Boxes of each cell, as single-shot detectors list them."""
-    numbers, (h, w) = [], x.shape[:2]
-    for i, j in itertools.product(range(h), range(w)):
-        numbers += [(j + 0.5) / w, (i + 0.5) / h, 0.2]
-    return x.flatten(0, 1).sum(1) + torch.Tensor(numbers).view(-1, 3).sum(1)
-
-
-def kinds_of_cells(x):
-    outs = []
-    for i, k, j in itertools.product(range(x.shape[0]), (1.0, 2.0), range(1, x.shape[1])):
-        outs.append(torch.tanh(x[i, j] * k))
-    return torch.stack(outs)
-
-
 def tiles(x):
     outs = []
     for i in range(0, x.shape[0] - 1, 2):
@@ -106,16 +84,6 @@ def test_what_is_cut_out_in_loops_is_as_large_as_it_is(model):
     for a, b in ((8, 10), (9, 7), (2, 17), (5, 2), (2, 2), (31, 30)):
         x = torch.randn(a, b, 3)
         assert_close(program.run(x), model(x), rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("model", [cells_by_product, priors, kinds_of_cells])
-def test_a_product_of_ranges_is_loops_in_loops(model):
-    program = hx.export(model, torch.randn(3, 4, 5), dynamic={"x": {0: "a", 1: "b>=2"}})
-    told = str(program.report)
-    assert "are a loop in the graph" in told and "product" not in told
-    for a, b in ((3, 4), (7, 9), (2, 17), (5, 2), (1, 3)):
-        x = torch.randn(a, b, 5)
-        assert_close(program.run(x), model(x), rtol=1e-4, atol=1e-4)
 
 
 def test_a_round_may_give_many_entries():

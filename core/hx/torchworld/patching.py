@@ -111,12 +111,6 @@ def behind(thing: Any) -> Any:
     return vars(thing).get("__hx_behind__", thing) if hasattr(thing, "__dict__") else thing
 
 
-def stands_in(thing: Any) -> bool:
-    """Return True for a replacement of hx; a class that is one has the attributes of the original."""
-    slot = _slots.get(id(thing))
-    return slot is not None and slot.holds(thing)
-
-
 class _Slot:
     """An object that is replaced, at one or more places, while any thread hooks it."""
 

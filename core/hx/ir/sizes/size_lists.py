@@ -236,9 +236,7 @@ def numbered(items: Whole, op: NodeWriter) -> Whole:
         begins()
         return number(op.Gather(made, place, axis=0), items._was[place])
 
-    found = Whole(items._was, items.formula, items.length, items.left, each)
-    found.bounds = items.bounds
-    return found
+    return Whole(items._was, items.formula, items.length, items.left, each)
 
 
 def _round(items: range, begin: dims.Dim | None, place: int) -> int:

@@ -53,7 +53,6 @@ from . import (
     copying,
     fused,
     layers_by_index,
-    nested_ranges,
     numpy_hooks,
     threads,
     written_code,
@@ -104,11 +103,10 @@ class recorded(Reversible):
         # If several hooks are for one function, the last one applies.
         model = recording.model
         cached = function_caches.places(*model.searched()) if recording.builder.sizes.named else []
-        others = [*numpy_hooks.places(recording), *nested_ranges.places(recording)]
         stored = patching.attributes(
             [
                 *cached,
-                *builtin_hooks.places(recording, others),
+                *builtin_hooks.places(recording, numpy_hooks.places(recording)),
                 *callables.places(recording),
                 *seeds.places(recording),
                 *threads.places(recording),

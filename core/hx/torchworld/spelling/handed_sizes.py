@@ -33,7 +33,6 @@ from ...ir.sizes.comparisons import Asked, content
 from ...ir.sizes.departures import count, leaving
 from ...ir.sizes.size_lists import Whole
 from ...ir.sizes.size_texts import SizeText, all_plain
-from .. import patching
 from . import lookups
 from .followed_functions import FOLLOWED
 
@@ -191,7 +190,7 @@ def _of_python(home: str) -> bool:
 def _class_reads(kind: type) -> bool:
     if kind in _CALLS:
         return True
-    if patching.stands_in(kind) or issubclass(kind, BaseException) or _root(kind) == "torch":
+    if issubclass(kind, BaseException) or _root(kind) == "torch":
         return False
     if _of_library(kind.__module__):
         return True
