@@ -84,6 +84,7 @@ def prove_program(
         narrow(subject, proof, tried)
         if recipe.promise is Promise.ANY:
             keep_right_sizes(subject, proof, tried)
+    subject.elsewhere.clear()  # its functions hold the subject, and so the model
     keep_to_what_ran(subject, proof)
     if subject.trace.effects.keeps and not subject.trace.effects.drew_outside:
         kept = _called_again(subject, recorded, proof)

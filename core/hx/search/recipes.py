@@ -64,21 +64,22 @@ def with_branches_on(
 
 def with_branches_in_turn(recipe: Recipe, error: HxError) -> Recipe | None:
     """Record other answers one by one, where a line asks about values again and again."""
-    if error.report is None:
+    if error.report is None or recipe.request.weights.streamed:
         return None
-    lines = tuple(
-        dict.fromkeys(
-            (escape.where.file, escape.where.line)
-            for escape in error.report.escapes
-            if escape.kind in ASKING and escape.count >= BUDGET.rounds.alike and not escape.carried
-        )
-    )
-    if not lines or recipe.request.weights.streamed:
+    asking = [
+        escape
+        for escape in error.report.escapes
+        if escape.kind in ASKING and escape.count >= BUDGET.rounds.alike and not escape.carried
+    ]
+    nodes = error.report.nodes
+    room = max(BUDGET.nodes.branches, BUDGET.nodes.branches_factor * nodes)
+    if not asking or nodes * sum(escape.count for escape in asking) > room:
         return None
+    lines = tuple(dict.fromkeys((each.where.file, each.where.line) for each in asking))
     other = with_branches(recipe, lines)
     assert other.flow.branches is not None
     other = other.with_flow(branches=replace(other.flow.branches, in_turn=True))
-    return replace(other, limit=_room(error.report.nodes, BUDGET.nodes.in_turn_addition))
+    return replace(other, limit=_room(nodes, BUDGET.nodes.in_turn_addition))
 
 
 def with_numbered_rounds(recipe: Recipe) -> Recipe:

@@ -169,8 +169,11 @@ def _of_few_values(trial: Trial, recorded: Inputs, data: Sequence[str]) -> Itera
     if data:
         yield from trial.case("small values", fresh(recorded, seed=7), data, -POWERS[1])
     data = [name for name in data if not is_rising(recorded[name])]
-    if data:
-        feeds = {k: _with_one_large(t) if k in data else t for k, t in recorded.items()}
+    alone = [name for name in data if recorded[name].is_contiguous()]  # else elements may be one
+    if alone:
+        feeds = dict(recorded)
+        for place, name in enumerate(alone):
+            feeds[name] = _with_one_large(recorded[name], place)
         yield from trial.case("one large value", feeds, power=0)
     ordered = _ordered(trial.subject)
     data = [name for name in data if name not in ordered]
@@ -186,9 +189,10 @@ def _of_few_values(trial: Trial, recorded: Inputs, data: Sequence[str]) -> Itera
         yield from trial.case(f"{name} values", feeds, power=0)
 
 
-def _with_one_large(tensor: torch.Tensor) -> torch.Tensor:
-    made = tensor.clone(memory_format=torch.contiguous_format)
-    made.view(-1)[made.numel() * 5 // 8] *= 2.0 ** POWERS[1]
+def _with_one_large(tensor: torch.Tensor, place: int) -> torch.Tensor:
+    """Return numbers of which one is large, in each input at another place."""
+    made = tensor.clone()
+    made.view(-1)[(made.numel() * 5 // 8 + 3 * place) % made.numel()] *= 2.0 ** POWERS[1]
     return made
 
 
