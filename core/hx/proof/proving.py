@@ -84,7 +84,6 @@ def prove_program(
         narrow(subject, proof, tried)
         if recipe.promise is Promise.ANY:
             keep_right_sizes(subject, proof, tried)
-    subject.elsewhere.clear()  # its functions hold the subject, and so the model
     keep_to_what_ran(subject, proof)
     if subject.trace.effects.keeps and not subject.trace.effects.drew_outside:
         kept = _called_again(subject, recorded, proof)
@@ -98,6 +97,9 @@ def prove_program(
     proof.sizes = sizes_compared(subject, cases, proof)
     if not proof.ok and proof.cases and proof.cases[0].ok and not recipe.request.weights.hollow:
         subject.code_run = subject.runner.code_run() if recipe.request.sizes else set()
+    subject.elsewhere.clear()  # these functions hold the subject, and so the model
+    for case in subject.cases:
+        case.confirmed = None
     return proof
 
 
