@@ -20,7 +20,7 @@ from .graph_places import (
     set_constant,
     true,
 )
-from .mistakes import Mistake, Nodes, data, of_node, read_another
+from .mistakes import Mistake, Nodes, data, of_node, other_attributes, read_another
 
 EPSILON: dict[str, tuple[object, Callable]] = {"epsilon": (1e-5, lambda x: [x * 10])}
 # For each attribute of an operator: its default, and a function that returns wrong values for it.
@@ -49,10 +49,8 @@ FINER: dict[str, dict[str, tuple[object, Callable]]] = {
 
 def finer_attributes(model: onnx.ModelProto, seen: Seen) -> Iterator[Mistake]:
     """An attribute that matters at few values, or at the edges."""
+    yield from other_attributes("finer", FINER, model)
     for address, node in nodes(model.graph):
-        for name, (default, others) in FINER.get(node.op_type, {}).items():
-            for other in others(attribute(node, name, default)):
-                yield of_node("finer", address, node, f"{name}={other}", set_attribute, name, other)
         if node.op_type.startswith("Reduce") or node.op_type.startswith("Arg"):
             other = 1 - attribute(node, "keepdims", 1)
             yield of_node(

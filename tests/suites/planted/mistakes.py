@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx
@@ -145,12 +146,17 @@ ATTRIBUTES: dict[str, Attributes] = {
 
 def attributes(model: onnx.ModelProto, seen: Seen) -> Iterator[Mistake]:
     """Another value of an attribute that is no axis."""
+    return other_attributes("attribute", ATTRIBUTES, model)
+
+
+def other_attributes(
+    kind: str, table: Mapping[str, Any], model: onnx.ModelProto
+) -> Iterator[Mistake]:
+    """Another value of each attribute that a table lists by operator."""
     for address, node in nodes(model.graph):
-        for name, (default, others) in ATTRIBUTES.get(node.op_type, {}).items():
+        for name, (default, others) in table.get(node.op_type, {}).items():
             for other in others(attribute(node, name, default)):
-                yield of_node(
-                    "attribute", address, node, f"{name}={other}", set_attribute, name, other
-                )  # fmt: skip
+                yield of_node(kind, address, node, f"{name}={other}", set_attribute, name, other)
 
 
 REDUCED = frozenset(
