@@ -53,7 +53,7 @@ def test_over_what_a_convolution_gives(pool):
 
 
 def pyramid(x):
-    """As many windows as wanted, of a size and a padding that follow, as in spatial pyramids."""
+    """A spatial pyramid: the number of windows is fixed, and their size and padding follow from it."""
     found = []
     for k in (1, 2, 3):
         size = [-(-n // k) for n in x.shape[2:]]

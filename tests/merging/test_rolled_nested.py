@@ -87,7 +87,7 @@ def test_what_is_cut_out_in_loops_is_as_large_as_it_is(model):
 
 
 def test_a_round_may_give_many_entries():
-    """As each cell of a detector gives four numbers for each of its boxes."""
+    """Each round appends twelve numbers, like the anchors of one cell of a detector."""
 
     def boxes(x):
         numbers, n = [], x.shape[0]

@@ -57,7 +57,7 @@ def run(
 
 
 class WarmProcess:
-    """What `subprocess.Popen` gives for `[sys.executable, "-m", ...]`, as far as hx uses it."""
+    """A forked process with the methods of `subprocess.Popen` that hx calls."""
 
     returncode: int | None = None
 

@@ -48,7 +48,7 @@ def test_both_answers_at_every_size(function):
 
 
 def test_numbers_are_compared_as_python_does():
-    """As a float of Python, float32's nearest number to 0.1 is larger than 0.1."""
+    """A float32 element of 0.1 becomes a Python float that is larger than the literal 0.1."""
 
     def f(x):
         return x * 2 if any(v.item() > 0.1 for v in x) else x

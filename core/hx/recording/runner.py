@@ -227,12 +227,11 @@ class ModelRunner:
             return modes.theirs(lambda: call_model(call.model, args, kwargs))
 
         around = NothingCompiled() if tap is None and in_a_mode() else tap
-        # By default, PyTorch writes past the end of memory where a sparse tensor has indices beyond its
-        # sizes. Inputs that hx made may lead to some.
+        # PyTorch does not check the indices of sparse tensors by default, and indices that are too large
+        # write past the tensor's memory. Inputs that hx made may lead to such indices.
         invariants = torch.sparse.check_sparse_tensor_invariants
         made = self._are_made(feeds)
-        checked: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
-        checked = invariants() if made else checked
+        checked: Any = invariants() if made else contextlib.nullcontext()
         with limit or contextlib.nullcontext(), checked:
             result = answer() if around is None else run_inside(around, answer)
         if outputs:

@@ -40,7 +40,7 @@ def _together(items: Iterable[Any], answer_of: Callable) -> Iterable[Any]:
             if not _is_answer(each):
                 return itertools.chain(tensors, (each,), rest)
             tensors.append(each)
-    except Exception as error:  # Python may end before the item that raises
+    except Exception as error:  # raised again if `any` or `all` reaches this item
         return itertools.chain(tensors, _raising(error))
     if len(tensors) < 2:
         return tensors
