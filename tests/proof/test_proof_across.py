@@ -442,16 +442,26 @@ def test_what_is_wrong_at_the_smallest_sizes_alone_is_promised_above(length):
 
 
 class ShortAndOdd(nn.Module):
-    """Wrong for short ones, and for another reason where there is one row alone."""
+    """Asks about short ones, and is wrong for another reason at one number of rows."""
+
+    def __init__(self, rows="1"):
+        super().__init__()
+        self.rows = rows
 
     def forward(self, x):
         y = x * 2 if x.shape[1] <= 20 else x + x.shape[1]
-        return y + x * int(json.dumps(x.shape[0]) == "1")
+        return y + x * int(json.dumps(x.shape[0]) == self.rows)
+
+
+def test_what_is_wrong_within_the_limits_too_is_refused():
+    message = refused(ShortAndOdd("3"), torch.randn(2, 50))
+    assert "b=3" in message and "inputs: wrong" in message
 
 
 def test_what_is_wrong_for_one_row_alone_is_promised_for_more():
     program = exported(ShortAndOdd(), torch.randn(2, 50))
     assert program.report.promised["b"] == "b>=2"
+    assert any("json" in str(e) or "dumps" in str(e) for e in program.report.escapes)
     for sizes in ((2, 30), (5, 50), (9, 21)):
         x = torch.randn(sizes)
         assert_close(program.run(x), ShortAndOdd()(x))
