@@ -18,6 +18,7 @@ from hx.ir.outcome import OffersAnswers, OffersBranches, OffersLoops, Refused, W
 from hx.ir.recipe import EXPORTING, ONNX, TRACING, Branches, Leaks, Loops, Promise, Until
 from hx.merging.loops import Before
 from hx.proof.proof import CaseCheck, Proof
+from hx.recording.call_model import call_model
 from hx.recording.calls.choices import Choices
 from hx.recording.prepare import prepare
 from hx.report import Report
@@ -283,20 +284,32 @@ def test_why_nothing_was_merged_is_told():
     )
 
 
+def raised_by_a_model(problem):
+    """Return the error of a model, raised while it ran."""
+
+    def model():
+        raise problem
+
+    with pytest.raises(type(problem)) as found:
+        call_model(model, (), {})
+    return found.value
+
+
 @pytest.mark.parametrize(
     ("first", "ends"),
     [
         (UsageError("no such input"), True),
         (ExportError("a full disk"), True),
         (Unsupported("no such operator"), False),
-        (ValueError("the model's own, which may be about tracing"), False),
+        (raised_by_a_model(ValueError("the model's own, which may be about tracing")), False),
+        (ValueError("not the model's own"), True),
     ],
 )
 def test_some_errors_end_a_search_that_they_begin(first, ends):
     search = Search(asked={TRACING})
     assert search.history.ends_with(first) is ends
     search.after(unsupported())
-    assert search.history.ends_with(first) is (type(first) is ExportError)
+    assert search.history.ends_with(first) is (type(first) is ExportError)  # the disk stays full
 
 
 def test_an_error_of_a_model_that_asks_nothing_ends_the_search():

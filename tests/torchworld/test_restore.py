@@ -85,7 +85,7 @@ def attempt(model, x, path=None):
 
 
 class Points:
-    """Counts what arrives at the doors, and raises at one of them: before it is done, or after."""
+    """Counts what arrives at the doors, and raises from one of them on: before it is done, or after."""
 
     def __init__(self, monkeypatch):
         self.count, self.at, self.error, self.after = 0, None, None, False
@@ -94,7 +94,7 @@ class Points:
         def counted(original):
             def arrived(*args, **kwargs):
                 points.count += 1
-                mine = points.count == points.at
+                mine = points.at is not None and points.count >= points.at
                 if mine and not points.after:
                     raise points.error("at a point")
                 result = original(*args, **kwargs)

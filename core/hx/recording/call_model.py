@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import re
+from traceback import walk_tb
 from typing import Any
 
 from ..errors import ConverterError, ExportError, HxError, Unsupported
 from ..packs import containers
 from ..packs.pack_findings import brief, where_raised
+
+
+def raised_by_model(problem: Exception) -> bool:
+    """Return whether an error was raised while the model ran."""
+    return any(frame.f_code is call_model.__code__ for frame, _ in walk_tb(problem.__traceback__))
 
 
 def call_model(model: Any, args: tuple, kwargs: dict) -> Any:

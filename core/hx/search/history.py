@@ -17,6 +17,7 @@ from ..findings import scaffold
 from ..ir.knowledge import Knowledge
 from ..ir.outcome import Failure, OffersAnswers, Refused, Wrong, error_of
 from ..ir.recipe import STANDARD, Recipe
+from ..recording.call_model import raised_by_model
 from . import recipes
 
 
@@ -79,7 +80,8 @@ class History:
     def _may_be_of_its_recipe(self, problem: Exception) -> bool:
         """Return whether a model that hears other answers may do without what failed."""
         if not isinstance(problem, HxError):
-            return bool(self.knowledge.asked)  # "cannot be exported"
+            # "cannot be exported"
+            return bool(self.knowledge.asked) and raised_by_model(problem)
         if isinstance(problem, (UsageError, PackError)):
             return False
         return type(problem) is not ExportError
