@@ -9,9 +9,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_the_first_sample_of_every_module(tmp_path):
-    command = [
-        sys.executable, "-m", "tests.suites.module_db", "--limit", "1", "--out", str(tmp_path)
-    ]  # fmt: skip
+    words = ["--limit", "1", "--jobs", "1", "--out", str(tmp_path)]  # other tests run beside it
+    command = [sys.executable, "-m", "tests.suites.module_db", *words]
     told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     (file,) = tmp_path.glob("*.json")
     kinds = {r["name"]: r["kind"] for r in json.loads(file.read_text())}

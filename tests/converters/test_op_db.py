@@ -12,7 +12,8 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.long
 def test_the_first_sample_of_every_operator(tmp_path):
-    command = [sys.executable, "-m", "tests.suites.op_db", "--limit", "1", "--out", str(tmp_path)]
+    words = ["--limit", "1", "--jobs", "1", "--out", str(tmp_path)]  # other tests run beside it
+    command = [sys.executable, "-m", "tests.suites.op_db", *words]
     told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     (file,) = tmp_path.glob("*.json")
     results = json.loads(file.read_text())

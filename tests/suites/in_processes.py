@@ -1,4 +1,4 @@
-"""Many measurements, each in a process of its own, two at a time: jobs of hx's local engine."""
+"""Many measurements, in processes of their own, two at a time: jobs of hx's local engine."""
 
 from __future__ import annotations
 
@@ -28,24 +28,30 @@ def run(
     failed: Callable[[int, str], dict[str, Any]],
     seconds: float | None = None,
     jobs: int = 2,
+    together: int = 1,
 ) -> list[dict[str, Any]]:
     """Call `module:function` in processes; return a result for each list of arguments, in order.
 
     `tell` gets the number of a call and its result as it comes. `failed` makes the result of one
-    that killed its process or took too long.
+    that killed its process or took too long. Each process makes a few calls, `together`; if it does
+    not end well, each of these is made again, in a process of its own.
     """
     results: dict[int, dict[str, Any]] = {}
+    groups = [range(len(calls))[i : i + together] for i in range(0, len(calls), together)]
 
-    def ended(end: coordinator.Ended) -> None:
-        number, answer = end.job.number, end.answer
-        if answer is not None and answer.data and not answer.ended:
-            result = dict(answer.data["result"])
-        elif answer is not None and answer.ended == "limit":
-            result = failed(number, f"took more than {seconds:g} s")
-        else:
-            result = failed(number, f"killed the process: {end.lost or _last(answer)}")
+    def note(number: int, result: dict[str, Any]) -> None:
         results[number] = result
         tell(number, result)
+
+    def ended(end: coordinator.Ended) -> None:
+        group, answer = groups[end.job.number], end.answer
+        if answer is not None and answer.data and not answer.ended:
+            for number, result in zip(group, answer.data["results"]):
+                note(number, dict(result))
+        elif len(group) == 1 and answer is not None and answer.ended == "limit":
+            note(group[0], failed(group[0], f"took more than {seconds:g} s"))
+        elif len(group) == 1:
+            note(group[0], failed(group[0], f"killed the process: {end.lost or _last(answer)}"))
 
     with (
         tempfile.TemporaryDirectory(prefix="hx-suite-") as temporary,
@@ -53,20 +59,23 @@ def run(
     ):
         engine = LocalEngine(EngineRequest(jobs=jobs))
         try:
-            made = [
-                Job(
-                    number,
-                    "tests.suites.in_processes",
-                    {"function": function, "arguments": call},
-                    str(ROOT),
-                    str(leases / str(number)),
-                    software(),
-                    limit=seconds,
-                    environment={"OMP_NUM_THREADS": "1", "PYTHONPATH": _path()},
-                )
-                for number, call in enumerate(calls)
-            ]
-            coordinator.run(made, engine, ended)
+            while groups:
+                made = [
+                    Job(
+                        place,
+                        "tests.suites.in_processes",
+                        {"function": function, "calls": [calls[number] for number in group]},
+                        str(ROOT),
+                        str(leases / f"{group[0]} {len(group)}"),
+                        software(),
+                        limit=seconds and seconds * len(group),
+                        environment={"OMP_NUM_THREADS": "1", "PYTHONPATH": _path()},
+                    )
+                    for place, group in enumerate(groups)
+                ]
+                coordinator.run(made, engine, ended)
+                alone = (range(n, n + 1) for n in range(len(calls)) if n not in results)
+                groups = [*alone]
         finally:
             engine.close()
     return [results[number] for number in range(len(calls))]
@@ -86,12 +95,13 @@ def _last(answer: Any) -> str:
 
 
 def call(request: dict[str, Any]) -> dict[str, Any]:
-    """In a process of its own: call the function."""
+    """In a process of its own: call the function with each list of arguments."""
     import torch
 
     torch.set_num_threads(1)
     module, _, name = request["function"].partition(":")
-    return {"result": getattr(importlib.import_module(module), name)(*request["arguments"])}
+    function = getattr(importlib.import_module(module), name)
+    return {"results": [function(*arguments) for arguments in request["calls"]]}
 
 
 def export_once() -> None:
