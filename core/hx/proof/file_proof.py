@@ -18,7 +18,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,6 @@ from hx.free_memory import no_memory
 from hx.graph.file_nodes import metadata_of
 from hx.proof.declared import Sizes
 from hx.proof.proof import CaseCheck, Difference, OutputCheck, Proof
-from hx.proof.random.randomness import drawn
 from hx.proof.sessions.open_file import OpenFile, Run
 from hx.runtime import Refused, as_pairs
 from hx.saving import model_file
@@ -111,7 +110,7 @@ def prove(
                 total = f" of {len(cases)}" if isinstance(cases, Sequence) else ""
                 for place, case in enumerate(cases, 1):
                     tell(f"comparing the file with the model, {place}{total}")
-                    proof.cases.append(_case(case, model, run, proof.depth))
+                    proof.cases.append(_case(case, file, run))
                     if blames:
                         blame(file, case, proof.cases[-1])
                     proof.seconds += proof.cases[-1].seconds
@@ -143,11 +142,10 @@ def _checked(source: Path | bytes) -> str:
 
 def _case(
     case: Case,
-    model: onnx.ModelProto,
+    file: OpenFile,
     run: Run,
-    depth: int,
 ) -> CaseCheck:
-    start = time.perf_counter()
+    start, model = time.perf_counter(), file.model
     check = CaseCheck(case.name, special=bool(case.special))
     declared = {value.name: value for value in model.graph.input}
     feeds = {name: graph_tensor(value) for name, value in case.feeds.items()}
@@ -169,37 +167,37 @@ def _case(
         except Refused as refused:
             check.problem = _quoted(refused, model)
         else:
-            check.outputs = _outputs(case, model, results, sizes, depth)
+            check.outputs = _outputs(case, file, results, sizes)
     check.seconds = time.perf_counter() - start
     return check
 
 
 def _outputs(
     case: Case,
-    model: onnx.ModelProto,
+    file: OpenFile,
     results: Sequence[torch.Tensor],
     sizes: Sizes,
-    depth: int,
 ) -> list[OutputCheck]:
     from hx.proof.differences.allowance import longest_reduction
     from hx.proof.differences.compare import as_near
     from hx.proof.differences.halves import passed
 
+    model = file.model
     longest = functools.cache(lambda: longest_reduction(model, sizes.values))
     checks = []
-    chance = set() if case.steady else drawn(model)
+    chance = set() if case.steady else file.drawn
     coarse = passed(model) if case.computed is not None else ()
     for i, (declared, got, want) in enumerate(zip(model.graph.output, results, case.expected)):
         if declared.name in chance and tuple(got.shape) == tuple(graph_tensor(want).shape):
             want = got.to(graph_tensor(want).dtype)  # random values differ in every run
         noise = case.noise[i] if case.noise else 0.0
         computed = case.computed if declared.name in coarse else None
-        steps = int(depth * case.rounds + case.steps)
+        steps = int(file.depth * case.rounds + case.steps)
         found = compared(got, want, steps, noise, computed)
         if found.problem and found.allowed:
             found = compared(got, want, steps, noise, computed, longest())
         check = OutputCheck(
-            **asdict(found),
+            **vars(found),
             name=declared.name,
             dtype=str(got.dtype).removeprefix("torch."),
             shape=list(got.shape),
@@ -249,7 +247,7 @@ def blame(file: OpenFile, case: Case, check: CaseCheck) -> None:
         return
     feeds = {name: graph_tensor(value) for name, value in case.feeds.items()}
     try:
-        plain = _outputs(case, file.model, file.load(False)(feeds), Sizes(), file.depth)
+        plain = _outputs(case, file, file.load(False)(feeds), Sizes())
     except Refused:
         return
     if not any(output.problem for output in plain):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -266,6 +267,8 @@ def _has_words(case: Case) -> bool:
 def _changed(owner: Any, before: dict[str, Any]) -> str | None:
     """Return the first attribute that changed; modules may have gained names."""
     now = vars(owner)
+    if now.keys() == before.keys() and all(map(operator.is_, now.values(), before.values())):
+        return None  # as nearly always
     gone = object()
     for name in before if inspect.ismodule(owner) else {*before, *now}:
         if name == "__slotnames__":

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hx.budget import BUDGET
 from hx.graph.file_nodes import all_nodes
+from hx.proof.random.randomness import drawn
 from hx.proof.sessions.session_mode import is_optimised
 from hx.runtime import Session
 from hx.saving import model_file
@@ -38,6 +39,11 @@ class OpenFile:
     def depth(self) -> int:
         """The longest path through the graph, in nodes."""
         return depth(self.model)
+
+    @functools.cached_property
+    def drawn(self) -> set[str]:
+        """The names of the values that follow from random numbers."""
+        return drawn(self.model)
 
     @functools.cached_property
     def optimised(self) -> bool:
