@@ -4,13 +4,12 @@ Every export here is proved by hx itself; each is run once more, on inputs of an
 """
 
 import math
-import subprocess
-import sys
 
 import numpy as np
 import onnx
 import pytest
 import torch
+import warm_python
 from torch import nn
 
 import hx
@@ -262,8 +261,7 @@ def test_every_node_of_a_complex_model_is_held_against_its_parts():
 
 def test_the_command_line_takes_complex_inputs(tmp_path):
     def told(*words):
-        command = [sys.executable, "-m", "hx", *map(str, words)]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        done = warm_python.run("hx", *words, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         return done.stdout + done.stderr
 

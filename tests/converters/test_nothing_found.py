@@ -4,12 +4,10 @@ what it finds in memory: the file says those otherwise.
 The files run in a process of their own, and no proof is made in this one.
 """
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import torch
+import warm_python
 from torch import nn
 from torch._higher_order_ops.scan import scan
 from torch.nn import functional as F
@@ -52,8 +50,8 @@ def right(tmp_path):
         given = {tmp_path / "some.npy": FOUND, tmp_path / "none.npy": -FOUND.abs()}
         for name, x in given.items():
             np.save(name, x.numpy())
-        done = subprocess.run([sys.executable, "-c", RUN, file, *given], capture_output=True)
-        assert done.returncode == 0, done.stderr.decode()[-500:]
+        done = warm_python.run_code(RUN, str(file), *map(str, given))
+        assert done.returncode == 0, done.stderr[-500:]
         for name, x in given.items():
             with torch.no_grad():
                 wanted = model(x)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import warm_python
 
 
 @pytest.fixture(scope="module")
@@ -53,9 +53,8 @@ def test_what_is_wrong_is_seen_and_cut_down(drawn, monkeypatch):
 
 
 def test_the_command_counts_what_came_of_each():
-    root = Path(__file__).parents[2]
-    command = [sys.executable, "-m", "tests.suites.random_models", "--seed", "5", "--count", "3"]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    words = ["tests.suites.random_models", "--seed", "5", "--count", "3"]
+    done = warm_python.run(*words, cwd=Path(__file__).parents[2])
     assert done.returncode == 0, done.stderr
     counts = [part.split() for part in done.stdout.strip().split(", ")]
     assert sum(int(n) for n, _ in counts) == 3

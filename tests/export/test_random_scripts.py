@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import importlib
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+import warm_python
 
 import hx
 
@@ -46,7 +46,7 @@ def test_a_file_of_another_script_is_wrong(drawn, tmp_path):
 
 
 def test_the_command_counts_what_came_of_each():
-    command = [sys.executable, "-m", "tests.suites.random_scripts", "--seed", "5", "--count", "3"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    words = ["tests.suites.random_scripts", "--seed", "5", "--count", "3"]
+    done = warm_python.run(*words, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert sum(int(part.split()[0]) for part in done.stdout.strip().split(", ")) == 3

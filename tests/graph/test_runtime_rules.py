@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
+import warm_python
 from torch.nn import functional as F
 
 import hx
@@ -88,8 +86,7 @@ def test_a_rule_is_needed(name, monkeypatch):
 
 @pytest.mark.parametrize("without", [False, True])
 def test_the_rule_for_transposed_products_is_needed(without):
-    code = TRANSPOSED.format(without=without)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = warm_python.run_code(TRANSPOSED.format(without=without))
     assert ("through" in done.stdout) != without, done.stderr[-2000:]
 
 

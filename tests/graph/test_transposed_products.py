@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 import torch
+import warm_python
 
 import hx
 
@@ -70,5 +68,5 @@ print("through")
 
 def test_a_cast_between_a_turned_first_axis_and_a_product():
     """onnxruntime's join of the three ends the process: here it is another one."""
-    done = subprocess.run([sys.executable, "-c", CASTS], capture_output=True, text=True)
+    done = warm_python.run_code(CASTS)
     assert done.returncode == 0 and "through" in done.stdout, done.stderr[-2000:]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-import subprocess
-import sys
 
 import pytest
 import torch
+import warm_python
 from called import Plain, asked
 
 import hx
@@ -83,8 +82,7 @@ def test_verify_looks_at_the_parts_too(tmp_path):
         ["export", "model.py:Above", "-o", "m.onnx"],
         ["verify", "m.onnx", "model.py:Above"],
     ):
-        command = [sys.executable, "-m", "hx", *words, "-i", "x=float32[500,40]"]
-        done[words[0]] = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        done[words[0]] = warm_python.run("hx", *words, "-i", "x=float32[500,40]", cwd=tmp_path)
     assert [each.returncode for each in done.values()] == [0, 0], done
     assert "part by part" in done["verify"].stdout
 

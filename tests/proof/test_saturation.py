@@ -13,6 +13,7 @@ import sys
 
 import pytest
 import torch
+import warm_python
 
 from hx.proof.differences.float64 import InFloat64
 
@@ -82,13 +83,13 @@ print(json.dumps(told))
 
 def exported(kind, mistake="plain", steps="reduced", environment=None):
     """Export a quantized layer in another process; return what came of it."""
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, kind, mistake, steps],
-        env={**os.environ, **(environment or {})},
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
+    words = (CHILD, kind, mistake, steps)
+    if environment:  # the libraries read it as they are loaded
+        command = [sys.executable, "-c", *words]
+        settings = {**os.environ, **environment}
+        done = subprocess.run(command, env=settings, capture_output=True, text=True, timeout=200)
+    else:
+        done = warm_python.run_code(*words)
     assert not done.returncode, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

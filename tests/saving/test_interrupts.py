@@ -20,12 +20,13 @@ from pathlib import Path
 
 import pytest
 import torch
+import warm_python
 from restless import Restless
 
 import hx
 
 THOROUGH = bool(os.environ.get("HX_THOROUGH"))
-COUNT = 300 if THOROUGH else 20  # at other moments each time
+COUNT = 300 if THOROUGH else 10  # at other moments each time
 
 
 def by_kill():
@@ -160,8 +161,7 @@ model = torch.nn.Linear(300, 300)
 model.register_forward_hook(dies)
 hx.export(model, torch.ones(1, 300))
 """
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], timeout=200)
-    assert done.returncode == -signal.SIGKILL
+    assert warm_python.run_code(code, str(tmp_path)).returncode == -signal.SIGKILL
     left = [p for p in tmp_path.rglob("*") if p.is_file()]
     assert sum(p.stat().st_size for p in left) > 300 * 300 * 4
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
 import onnx
 import pytest
 import torch
+import warm_python
 from interrupted import interrupted
 from onnx import numpy_helper
 from torch import nn
@@ -194,8 +193,7 @@ try:
 except ChildProcessError:
     os._exit(0)
 """
-    command = [sys.executable, "-c", code, tmp_path / "a.onnx"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = warm_python.run_code(code, str(tmp_path / "a.onnx"))
     assert done.returncode == 0, done.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["a.onnx"]
     onnx.checker.check_model(str(tmp_path / "a.onnx"), full_check=True)

@@ -2,10 +2,11 @@
 
     done = warm_python.run("hx", "export", "demo:model", cwd=folder, env=environment)
 
-gives what `subprocess.run([sys.executable, "-m", "hx", ...])` gives, with its output as text. A
-`WarmProcess` stands for a `subprocess.Popen` with three pipes. Packs are imported in the fork, from
-the paths of its environment, and so is what Python or pytest wants to import itself. A process that
-says something about imports has to begin without them, and so does one that shadows a library.
+gives what `subprocess.run([sys.executable, "-m", "hx", ...])` gives, with its output as text, and
+`run_code(text, ...)` what `-c` in place of `-m` gives. A `WarmProcess` stands for a
+`subprocess.Popen` with three pipes. Packs are imported in the fork, from the paths of its
+environment, and so is what Python or pytest wants to import itself. A process that says something
+about imports has to begin without them, and so does one that shadows a library.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,11 @@ WORDS = ("export", "scan", "verify", "packs check", "packs new", "converters try
 def is_for(*words: str) -> bool:
     """Return whether a command of hx needs the libraries in any case."""
     return " ".join(words).startswith(WORDS)
+
+
+def run_code(text: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a program with its arguments, and without an input."""
+    return run("-c", text, *words, cwd=Path.cwd())
 
 
 def run(
@@ -173,7 +180,12 @@ def _become(
     )
     sys.argv = list(words)
     importlib.invalidate_caches()
-    runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+    if words[0] != "-c":
+        runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+        return
+    del sys.argv[1]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    exec(words[1], vars(sys.modules["__main__"]))
 
 
 def _import_all() -> None:
