@@ -8,8 +8,8 @@ from hx.recording.recorder import Recorder
 
 
 def steps(x):
-    for _ in range(20):
-        for _ in range(30):
+    for _ in range(12):
+        for _ in range(10):
             x = x + 0.001 * torch.sin(x)
         if x.sum() > 0:
             x = x - 0.3
@@ -18,7 +18,8 @@ def steps(x):
     return x
 
 
-def test_other_answers_are_heard_up_to_a_number_of_nodes(monkeypatch, tmp_path):
+def test_other_answers_are_heard_up_to_a_number_of_nodes(monkeypatch, tmp_path, limit):
+    limit(BUDGET.nodes, branches=BUDGET.nodes.branches // 5)
     recorded = []
 
     def record(recorder, recipe, **options):
