@@ -1,10 +1,8 @@
 """Models that take and return float32, and compute in a half in between."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
+import warm_python
 from torch import nn
 
 import hx
@@ -67,4 +65,4 @@ def test_a_proof_does_not_load_the_compiler_of_pytorch():
         "import sys, torch, hx; hx.export(torch.relu, torch.randn(3), None);"
         "sys.exit('torch._dynamo' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+    assert warm_python.run_code(code).returncode == 0

@@ -11,7 +11,6 @@ import importlib.util
 import math
 import os
 import random
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,6 +21,7 @@ import torch
 import torch._dynamo.eval_frame  # so that its switch is hooked, too
 import torch.nn.functional as F
 import vision
+import warm_python
 from restless import Restless
 from torch import nn
 
@@ -385,4 +385,5 @@ def test_the_compiler_of_pytorch_may_be_loaded_by_the_recorded_model():
         assert type(late.__loader__).__module__.startswith(("importlib", "_frozen_importlib"))
         assert sys.meta_path == finders
     """
-    subprocess.run([sys.executable, "-c", code], check=True)
+    done = warm_python.run_code(code)
+    assert done.returncode == 0, done.stderr

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import textwrap
 
 import pytest
+import warm_python
 
 MODELS = {
     "cond": "torch.cond(x.min() < 0, lambda x: x + 1, lambda x: x * 2, (x,))",
@@ -61,7 +60,5 @@ model(x)
 
 
 def require_success(program):
-    told = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True
-    )
+    told = warm_python.run_code(textwrap.dedent(program))
     assert told.returncode == 0, told.stderr[-2000:]
