@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -215,7 +216,8 @@ def _with_found_sizes(
 def _export(request: Request, recorder: Recorder, timeline: Timeline) -> Program:
     history = History(recorder.knowledge)
     attempts = Attempts(request, recorder, history, timeline)
-    steps = strategies(request, history, Choices(recorder.registry, recorder.opset))
+    choices = functools.partial(Choices, recorder.registry, recorder.opset)
+    steps = strategies(request, history, choices)
     recipe: Recipe | None = next(steps)  # the first recipe always exists
     as_given: Recipe | None = None  # the first one whose file is right at the given sizes
     while recipe is not None:

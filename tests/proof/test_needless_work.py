@@ -11,6 +11,8 @@ from tests.shared.recipes_tried import tried
 
 import hx
 from hx import program as programs
+from hx.proof.sessions import open_file
+from hx.recording.calls import target_index
 from hx.recording.recorder import Recorder
 
 SIZES = {"x": {2: "h", 3: "w"}}
@@ -120,3 +122,17 @@ def test_where_data_lead_the_model_sizes_are_tried_on_all_ways():
     program = hx.export(model, torch.rand(3, 4), dynamic={"x": {0: "b"}})
     names = [case.name for case in program._made.subject.cases]
     assert any("b=" in name and "way" in name for name in names)
+
+
+def test_converters_are_looked_up_once_for_a_recording(monkeypatch):
+    asked, given = [], target_index.of
+    monkeypatch.setattr(target_index, "of", lambda *args: asked.append(args) or given(*args))
+    hx.export(torch.relu, torch.randn(3), verify=False)
+    assert len(asked) == 1
+
+
+def test_what_follows_from_draws_is_looked_for_once_in_a_file(monkeypatch):
+    files, given = [], open_file.drawn
+    monkeypatch.setattr(open_file, "drawn", lambda model: files.append(model) or given(model))
+    proof = hx.export(torch.relu, torch.randn(3), dynamic={"input": {0: "n"}}).proof
+    assert len(files) == 1 < len(proof.cases)

@@ -57,7 +57,7 @@ class Search:
     def __init__(self, model=torch.relu, asked=()):
         request, _ = prepare(model, (X,), None, ["x"], {"x": {0: "n"}}, dynamic_axes.axes)
         self.history = History(Knowledge(asked=set(asked)))
-        self._steps = strategies(request, self.history, Choices(Registry.standing(), 20))
+        self._steps = strategies(request, self.history, lambda: Choices(Registry.standing(), 20))
         self.recipe, self.names = next(self._steps), []
 
     def after(self, *outcomes):

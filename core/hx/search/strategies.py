@@ -6,7 +6,7 @@ outcome. The table in `README.md`, beside this file, lists them in the order in 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -56,7 +56,7 @@ Steps: TypeAlias = Generator[Recipe, Outcome, Failure]
 
 
 def strategies(
-    request: Request, history: History, choices: Choices
+    request: Request, history: History, choices: Callable[[], Choices]
 ) -> Generator[Recipe, Outcome, None]:
     """Yield the recipes to try, one after the other, as long as the outcomes sent are failures."""
     failed: Failed = {}
@@ -284,11 +284,11 @@ def formulas(recipe: Recipe, last: Failure, history: History, failed: Failed) ->
     return last
 
 
-def traced_derivatives(plain: Recipe, history: History, choices: Choices) -> Steps:
+def traced_derivatives(plain: Recipe, history: History, choices: Callable[[], Choices]) -> Steps:
     """Record PyTorch's trace of a model that differentiates as it runs."""
     first = history.first
     assert isinstance(first, Refused) and isinstance(first.error, Differentiates)
-    other = derivatives.traced(plain, choices, first.error)
+    other = derivatives.traced(plain, choices(), first.error)
     return first if other is None else (yield from tried(other, {}))
 
 
