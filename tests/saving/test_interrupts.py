@@ -26,7 +26,7 @@ from restless import Restless
 import hx
 
 THOROUGH = bool(os.environ.get("HX_THOROUGH"))
-COUNT = 300 if THOROUGH else 10  # at other moments each time
+COUNT = 300 if THOROUGH else 20  # at other moments each time
 
 
 def by_kill():

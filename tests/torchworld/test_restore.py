@@ -65,8 +65,10 @@ class Counting(nn.Module):
 
 
 def resnet():
-    models = vision.torchvision().models
-    return Counting(models.resnet18(num_classes=4)).train(), torch.randn(1, 3, 32, 32)
+    resnet = vision.torchvision().models.resnet
+    blocks = [2] * 4 if THOROUGH else [1] * 4  # a block of each kind
+    net = resnet.ResNet(resnet.BasicBlock, blocks, num_classes=4)
+    return Counting(net).train(), torch.randn(1, 3, 32, 32)
 
 
 def encoder():
@@ -119,7 +121,7 @@ class Points:
         return False
 
 
-@pytest.mark.parametrize("make", [resnet, encoder], ids=["resnet18", "encoder"])
+@pytest.mark.parametrize("make", [resnet, encoder], ids=["resnet", "encoder"])
 def test_faults_at_every_interception_point(make, monkeypatch, capsys, World):
     if make is resnet:
         if importlib.util.find_spec("torchvision") is None:
