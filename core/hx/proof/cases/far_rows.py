@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 FEW, SOME = 2, 5  # rows; of a part that mixes rows, some do not give what few give over and over
 # Axes that are cut, and their elements then. A convolution takes small pictures, a product few rows.
-PIECES = ((slice(2, None), 4), (slice(2, None), 16), (slice(1, -1), 4), (slice(0), 0))
+PIECES = ((slice(2, None), 2), (slice(2, None), 4), (slice(2, None), 16), (slice(1, -1), 4), (slice(0), 0))
 
 
 def far_rows(subject: Subject, planned: Planned) -> Iterator[Case]:
@@ -98,7 +98,8 @@ class _Rows:
             if any(bodies_of(node) or node.op_type in RANDOM for node in nodes):
                 continue
             kind = tuple((n.op_type, n.domain, *map(str, n.attribute)) for n in nodes)
-            work = math.prod(self.values[name].shape(FEW))
+            read = {each for node in nodes for each in (*node.input, name)}
+            work = sum(math.prod(v.shape(FEW)) for v in map(self.values.get, read) if v and v.dims)
             if kind not in least or (work, name) < (least[kind][0], least[kind][2]):
                 least[kind] = work, nodes, name
         for _, nodes, name in least.values():
