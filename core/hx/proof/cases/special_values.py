@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import torch
 
 from ...budget import BUDGET
+from ...ir.node_reads import with_inner
 from ...ir.sizes.comparisons import At
 from ...ir.value import Constant, Node, Value
 from ...recording.reads.size_questions import alone
@@ -52,7 +53,7 @@ def equal_elements(subject: Subject, planned: Planned) -> Iterator[Case]:
     """Yield cases with equal elements, for a model that asks for an order of elements."""
     recorded, words = dict(subject.recipe.inputs), sizes_of(subject.recipe)
     names = takes_special(subject)
-    if not names or not any(node.op == "TopK" for node in subject.trace.nodes):
+    if not names or not any(node.op == "TopK" for node in with_inner(subject.trace.nodes)):
         return
     if subject.trace.graph.work.beside(words).at(At(words)) <= BUDGET.far.cheap_run:
         ways = {"whole": lambda t: (2 * t).round(), "zero": torch.zeros_like}
