@@ -37,7 +37,13 @@ if TYPE_CHECKING:
 
 FEW, SOME = 2, 5  # rows; of a part that mixes rows, some do not give what few give over and over
 # Axes that are cut, and their elements then. A convolution takes small pictures, a product few rows.
-PIECES = ((slice(2, None), 2), (slice(2, None), 4), (slice(2, None), 16), (slice(1, -1), 4), (slice(0), 0))
+PIECES = (
+    (slice(2, None), 2),
+    (slice(2, None), 4),
+    (slice(2, None), 16),
+    (slice(1, -1), 4),
+    (slice(0), 0),
+)
 
 
 def far_rows(subject: Subject, planned: Planned) -> Iterator[Case]:

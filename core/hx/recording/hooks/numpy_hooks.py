@@ -19,6 +19,7 @@ import torch
 from ...ir.sizes import dims, size_lists
 from ...torchworld import patching
 from ..memory import numpy_arrays
+from ..memory.numpy_makers import MAKERS
 from ..recording import Recording
 from .builtin_hooks import Place, Wrap, of_all
 
@@ -38,8 +39,8 @@ def places(recording: Recording) -> list[Place]:
     found = {name: of_all(combine) for name, combine in _OF_ALL.items()}
     for name in ("array", "asarray", "asanyarray", "ascontiguousarray"):
         found[name] = _of_array(recording, name)
-    found |= {name: _of_maker(recording, maker) for name, maker in _MAKERS.items()}
-    found["empty"] = _of_maker(recording, _MAKERS["zeros"], np.zeros)  # nobody asks what is there
+    found |= {name: _of_maker(recording, maker) for name, maker in MAKERS.items()}
+    found["empty"] = _of_maker(recording, MAKERS["zeros"], np.zeros)  # nobody asks what is there
     found |= {name: _of_function(recording, name) for name in _OF_LISTS}
     places: list[Place] = [(np, name, wrap) for name, wrap in found.items()]
     return [*places, (_GRIDS, "__getitem__", _of_grids(recording))]
@@ -179,47 +180,3 @@ def _steps(key: slice) -> torch.Tensor:
         raise TypeError("so many steps, and the end is one of them")
     start, step = (0 if key.start is None else key.start), (1 if key.step is None else key.step)
     return torch.arange(start, key.stop, step)
-
-
-def _counted_evenly(start, stop, num=50, *, dtype=torch.float64):
-    """The numbers of np.linspace: steps from the first, and the last is the end itself."""
-    steps = dims.larger(num - 1, 1)
-    turn = torch.arange(num)
-    between = turn.double() * ((stop - start) / steps) + start
-    return torch.where(turn == steps, stop * 1.0, between).to(dtype)
-
-
-def _stepped(*ends, dtype=None):
-    of_floats = any(isinstance(n, float) for n in ends)
-    return torch.arange(*ends, dtype=dtype or (torch.float64 if of_floats else torch.int64))
-
-
-def _indices(dimensions, dtype=torch.int64):
-    each = torch.meshgrid(*[torch.arange(n, dtype=dtype) for n in dimensions], indexing="ij")
-    return torch.stack(each)
-
-
-def _tri(N, M=None, k=0, dtype=torch.float64):
-    return torch.tril(torch.ones(N, N if M is None else M, dtype=dtype), k)
-
-
-def _places(maker, n, k, m):
-    return tuple(maker(n, n if m is None else m, k).unbind())
-
-
-_MAKERS: dict[str, Callable] = {
-    "arange": _stepped,
-    "linspace": _counted_evenly,
-    "ones": lambda shape, dtype=torch.float64: torch.ones(shape, dtype=dtype),
-    "zeros": lambda shape, dtype=torch.float64: torch.zeros(shape, dtype=dtype),
-    "identity": lambda n, dtype=torch.float64: torch.eye(n, dtype=dtype),
-    "eye": lambda n, dtype=torch.float64: torch.eye(n, dtype=dtype),
-    "full": lambda shape, x, dtype=None: torch.full(
-        shape, x, dtype=dtype or (torch.int64 if isinstance(x, int) else torch.float64)
-    ),
-    "indices": _indices,
-    "tri": _tri,
-    "tril_indices": lambda n, k=0, m=None: _places(torch.tril_indices, n, k, m),
-    "triu_indices": lambda n, k=0, m=None: _places(torch.triu_indices, n, k, m),
-    "diag_indices": lambda n, ndim=2: (torch.arange(n),) * ndim,
-}

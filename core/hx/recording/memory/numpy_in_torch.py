@@ -80,6 +80,7 @@ ROUNDED = {
     np.dot,
     np.sum,
     np.mean,
+    np.interp,
     "sum",
     "mean",
 }
@@ -194,6 +195,18 @@ def _padded(
     return padded[0].to(a.dtype)
 
 
+def _interpolated(
+    x: torch.Tensor, xp: Any, fp: Any, left: float | None = None, right: float | None = None
+) -> torch.Tensor:
+    places, values = (torch.as_tensor(each, dtype=torch.float64) for each in (xp, fp))
+    before = torch.searchsorted(places, x, right=True).sub(1).clamp(0, len(places) - 2)
+    start, first = places[before], values[before]
+    slope = (values[before + 1] - first) / (places[before + 1] - start)
+    between = slope * (x - start) + first
+    below, above = values[0] if left is None else left, values[-1] if right is None else right
+    return torch.where(x < places[0], below, torch.where(x > places[-1], above, between))
+
+
 _PADS = {"reflect": "reflect", "edge": "replicate", "wrap": "circular"}
 
 FUNCTIONS: dict[Any, Callable] = {
@@ -239,6 +252,7 @@ FUNCTIONS: dict[Any, Callable] = {
     np.argwhere: torch.nonzero,
     np.count_nonzero: torch.count_nonzero,
     np.isin: torch.isin,
+    np.interp: _interpolated,
     np.searchsorted: lambda a, v, side="left": torch.searchsorted(a, v, side=side),
     np.zeros_like: torch.zeros_like,
     np.ones_like: torch.ones_like,
