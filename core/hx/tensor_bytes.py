@@ -180,6 +180,15 @@ def bits(tensor: torch.Tensor) -> torch.Tensor:
     return whole.view(torch.uint8)
 
 
+def few_contents(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """Return what a tensor of few elements holds, to compare it with others; empty for other ones."""
+    if tensor.layout is not torch.strided or is_wrapper(tensor) or is_freed(tensor):
+        return ()
+    if tensor.numel() > BUDGET.elements.counter or tensor.device.type != "cpu":
+        return ()
+    return tensor.dtype, tensor.shape, bytes(bits(tensor).tolist())
+
+
 def storage_key(tensor: torch.Tensor) -> int:
     """Identify the memory behind a tensor, while it lives."""
     try:

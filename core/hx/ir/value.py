@@ -143,7 +143,7 @@ class Constant(Value):
     somebody writes to that tensor.
     """
 
-    __slots__ = ("__weakref__", "frozen", "tensor", "used", "version")
+    __slots__ = ("__weakref__", "_few", "frozen", "tensor", "used", "version")
 
     is_constant = True
 
@@ -153,6 +153,7 @@ class Constant(Value):
         self.version = _version(tensor)
         self.frozen = False
         self.used = False
+        self._few: tuple[Any, ...] | None = None
 
     def freeze(self) -> None:
         if not self.frozen:
@@ -167,6 +168,16 @@ class Constant(Value):
 
     def tolist(self):
         return self.tensor.tolist()
+
+    def few_contents(self) -> tuple[Any, ...] | None:
+        """Return what a tensor of few elements holds, read once; None for others and after writes."""
+        if self.written():
+            return None
+        if self._few is None:
+            from .. import tensor_bytes
+
+            self._few = tensor_bytes.few_contents(self.tensor)
+        return self._few or None
 
 
 class Absent(Constant):
