@@ -150,6 +150,9 @@ class Recipe:
     padding: Padded | None = None
     flow: Flow = Flow()
     folding: Folding = Folding.FOLDED
+    selects: bool = (
+        False  # both sides of Ifs in loops are computed, and the results selected between
+    )
     body: Callable[..., Any] | None = None  # recorded in the model's place
     limit: int | None = None  # nodes, after which this recording is of no use
     unmerged_reason: str = ""  # why several recordings do not become one

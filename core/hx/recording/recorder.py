@@ -253,6 +253,7 @@ def _not_yet_run(recorder: Recorder, recipe: Recipe, dry: bool, guard: preserved
         unfolded,
         recipe.folding is Folding.COUNTING,
         flow.loops is not None and flow.loops.numbered,
+        recipe.selects,
     )
     model = ModelParts(
         recipe.body or recipe.call.model,
@@ -269,6 +270,7 @@ def _not_yet_run(recorder: Recorder, recipe: Recipe, dry: bool, guard: preserved
     builder.note_escape = functools.partial(note_escape, recording)
     recording.findings.tracing_questions = knowledge.asked
     recording.code.unnamed_functions = knowledge.unnamed
+    recording.code.selectable = knowledge.selectable
     questions = recording.questions
     questions.forced, questions.until, questions.padding = recipe.forced, flow.until, recipe.padding
     if recipe.padding is not None or recipe.at_odd_sizes:

@@ -16,7 +16,7 @@ import torch
 from ..errors import Where
 from ..findings import Finding, Missing
 from ..ir.escapes import Escape
-from ..ir.recipe import STANDARD, Answers
+from ..ir.recipe import STANDARD, Answers, Line
 from ..ir.value import Constant, Origin, Value
 from ..registration import Registration
 from ..torchworld.modes.absent_weights import Slim
@@ -35,6 +35,7 @@ class Switches:
     unfolded: bool = False  # nodes for what follows from zeros that the model makes
     counts: bool = False  # nodes for what follows from a number that the model turns into a tensor
     numbered: bool = False  # the number of each round is a value of the graph
+    selects: bool = False  # both sides of Ifs in loops are computed
 
 
 @dataclasses.dataclass(slots=True)
@@ -142,6 +143,7 @@ class CodeMet:
     """Code of the model that ran."""
 
     unnamed_functions: list[FunctionType] = dataclasses.field(default_factory=list)
+    selectable: set[Line] = dataclasses.field(default_factory=set)  # loops of `selections`
     lost_sizes: set[CodeType] = dataclasses.field(default_factory=set)  # a size became a number
     respelled: set[CodeType] = dataclasses.field(default_factory=set)  # a rewritten copy ran
 

@@ -35,6 +35,8 @@ def _unusual(recipe: Recipe, asked: set[str]) -> list[str]:
             "resizing to the same size, change nothing, so one way is right for all sizes"
         ]
     standard = recipe.answers == STANDARD
+    if recipe.selects:
+        return ["both sides of the Ifs in its loops are computed, and the results selected between"]
     notes = [] if standard else [answers_note(recipe.answers, asked)]
     if recipe.sizing is Sizing.INFORMATIVE:
         given = sizes_of(recipe, recipe.given)

@@ -130,9 +130,11 @@ def with_control_flow(plain: Recipe, history: History, failed: Failed) -> Steps:
         if isinstance(first, OffersBranches):
             yield from branches(recipe, first, history, failed)
         else:
-            yield from loops(first, history, failed)
+            yield from loops(plain, first, history, failed)
         recipe = replace(recipe, unmerged_reason=why_unmerged(history.since(mark)))
         history.forget(mark)
+        if isinstance(first, OffersBranches):
+            yield from selections(plain, history)
         last = yield from tried(recipe, failed)
         last = yield from padded(recipe, last, history)
     return (yield from formulas(recipe, last, history, failed))
@@ -186,10 +188,14 @@ def true_rounds(plain: Recipe, until: Until, failed: Failed, last: Failure) -> S
     return (yield from tried(truly, failed))
 
 
-def loops(offer: OffersLoops, history: History, failed: Failed) -> Steps:
+def loops(plain: Recipe, offer: OffersLoops, history: History, failed: Failed) -> Steps:
     """Merge the rounds of loops whose lengths follow from sizes."""
     recipe, own = offer.recipe, {} if offer.recipe.flow.branches else failed
+    if offer.asks_in_rounds and history.knowledge.selectable:
+        yield from selections(plain, history)
     last = yield from tried(recipe, own)
+    if offer.asks_in_rounds and not history.knowledge.selectable:
+        yield from selections(plain, history)
     recipe = as_carried_out(recipe, last)
     if is_unsupported(last) or (isinstance(last, Wrong) and last.may_run_zero_times):
         # Rounds in which the state is still a constant differ from the others.
@@ -218,6 +224,16 @@ def loops(offer: OffersLoops, history: History, failed: Failed) -> Steps:
     if recipe.flow.branches:
         last = yield from tried(recipe.without_branches(), own)
     return last
+
+
+def selections(plain: Recipe, history: History) -> Generator[Recipe, Outcome, None]:
+    """Record a model that computes both sides of the Ifs in its loops. Failures are not reported."""
+    if plain.selects:
+        return
+    mark = history.mark()
+    recipe = replace(plain, selects=True, folding=Folding.COUNTING)
+    yield from with_control_flow(recipe, history, {})
+    history.forget(mark)
 
 
 def numbered_rounds(recipe: Recipe, last: Failure, history: History) -> Steps:

@@ -81,6 +81,7 @@ def strategy_name(recipe: Recipe) -> str:
         "as if no size fitted" if recipe.padding is not None else "",
         "" if recipe.answers == STANDARD else ANSWERS[recipe.answers],
         FOLDINGS[recipe.folding],
+        "both sides of Ifs in loops computed" if recipe.selects else "",
         "nothing merged" if recipe.unmerged_reason else "",
         PROMISES[recipe.promise],
     ]

@@ -26,6 +26,8 @@ class Listener:
     repeat: Callable[[list, Any], list]  # [c] * n
     pick: Callable[..., Any]  # (items, index): the item that a size picks; None if unknown
     compute: Callable[..., Any]  # (ufunc, inputs): the result that NumPy gives; None if unknown
+    selects: bool  # both sides of Ifs in loops are computed
+    selectable: set[tuple[str, int]]  # lines of loops where that would help
 
 
 def listen(listener: Listener | None) -> None:

@@ -126,6 +126,8 @@ class recorded(Reversible):
                 size_lists.repeated,
                 functools.partial(layers_by_index.from_list, recording),
                 functools.partial(numpy_arrays.beside, recording),
+                recording.switches.selects,
+                recording.code.selectable,
             )
         )
         remainders.know(recording.questions.left_over)

@@ -29,7 +29,7 @@ import torch
 
 from ...ir.knowledge import Knowledge
 from .. import patching
-from . import handed_sizes, reachable_functions
+from . import handed_sizes, reachable_functions, select_rewriter
 from .speller import BUILTINS, METHODS, Speller, lists_made_in
 from .spellings import HELPERS, KINDS
 
@@ -231,13 +231,11 @@ def _respelled(code: types.CodeType, owner: str, readers: frozenset[str]) -> typ
     plain = _compiled(made, code, owner)
     if plain is None or not _same(plain, code):
         return None  # the file was changed since, or something else wrote the code
-    speller = Speller(
-        _own_names(code),
-        lists_made_in(made),
-        readers | handed_sizes.imported(made),
-    )
+    lists = lists_made_in(made)
+    selects = select_rewriter.rewrite_loops(made, lists)
+    speller = Speller(_own_names(code), lists, readers | handed_sizes.imported(made))
     made.body = [speller.visit(statement) for statement in made.body]
-    return _compiled(made, code, owner) if speller.changed else None
+    return _compiled(made, code, owner) if speller.changed or selects else None
 
 
 def _respelled_lambda(

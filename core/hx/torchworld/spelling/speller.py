@@ -140,6 +140,8 @@ class Speller(ast.NodeTransformer):
         return self._called(node, helper, node.left, node.comparators[0])
 
     def visit_Call(self, node: ast.Call) -> Any:
+        if isinstance(node.func, ast.Name) and node.func.id.startswith("_hx_"):
+            return self.generic_visit(node)
         together = asked_together.helper_for(node, self.local)
         if together is not None:
             given = asked_together.without_questions(node.args[0], self.local, self._called)

@@ -14,7 +14,14 @@ import torch
 
 from ...ir.sizes import dims, size_lists, size_texts
 from ...ir.sizes.departures import leaving, listening
-from . import asked_together, followed_functions, handed_sizes, lookups
+from . import (
+    asked_together,
+    followed_functions,
+    handed_sizes,
+    lookups,
+    select_rewriter,
+    selections,
+)
 
 
 def numbered(maker: Any, x: Any) -> Any:
@@ -281,6 +288,8 @@ HELPERS: dict[str, Callable] = {
     "identical": identical,
     "different": different,
     **asked_together.HELPERS,
+    **selections.HELPERS,
+    **select_rewriter.FUNCTIONS,
 }
 for _name, _function, _word in OPERATORS.values():
     HELPERS[_name] = _left(_function, getattr(dims.Dim, f"__r{_word}__"))

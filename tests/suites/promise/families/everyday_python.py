@@ -1,4 +1,4 @@
-"""More fresh models."""
+"""Python of every day between tensors: counters, lists, lookups, early ends, standard modules."""
 
 from __future__ import annotations
 
@@ -301,7 +301,7 @@ def suppress(x):
 @model(x="float[n=9,4]", most=40)
 def warns(x):
     if x.shape[0] < 4:
-        warnings.warn(f"only {x.shape[0]} rows")
+        warnings.warn(f"only {x.shape[0]} rows", stacklevel=2)
         return F.pad(x, (0, 0, 0, 4 - x.shape[0]))
     return x[:4]
 
@@ -366,12 +366,11 @@ def early_return_loop(x):
 def for_else(x):
     for i, row in enumerate(x):
         if row[0] > 2.5:
-            y = row
+            y = row * i
             break
     else:
         y = x.mean(0)
-        i = -1
-    return y + i
+    return y
 
 
 @model(x="float[n=9,4]", most=40)
@@ -475,7 +474,9 @@ def shape_arith(x):
 def ceil_floor(x):
     n = x.shape[1]
     k = math.ceil(n / 3)
-    return F.pad(x, (0, 0, 0, k * 3 - n)).view(x.shape[0], 3, k, 4).sum(1), torch.tensor(math.floor(-n / 2))
+    return F.pad(x, (0, 0, 0, k * 3 - n)).view(x.shape[0], 3, k, 4).sum(1), torch.tensor(
+        math.floor(-n / 2)
+    )
 
 
 @model(x="float[b=3,n=9,4]", most=40)

@@ -1,4 +1,4 @@
-"""Fresh models."""
+"""Networks, and what stands before and behind them: masks, windows, anchors, decoding, schedules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import functools
 import itertools
 import math
 from collections import OrderedDict, namedtuple
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,7 +24,9 @@ class RotaryCached(nn.Module):
         self.max_seq = 0
         self.cos = self.sin = None
         self.qk = nn.Linear(16, 32)
-        self.register_buffer("inv", 1.0 / 10000 ** (torch.arange(0, 8, 2).float() / 8), persistent=False)
+        self.register_buffer(
+            "inv", 1.0 / 10000 ** (torch.arange(0, 8, 2).float() / 8), persistent=False
+        )
 
     def tables(self, n, device, dtype):
         if n > self.max_seq:
@@ -137,7 +139,9 @@ class PackedGRU(nn.Module):
         self.gru = nn.GRU(8, 6, batch_first=True, bidirectional=True)
 
     def forward(self, x, lengths):
-        packed = nn.utils.rnn.pack_padded_sequence(x, lengths.cpu(), batch_first=True, enforce_sorted=False)
+        packed = nn.utils.rnn.pack_padded_sequence(
+            x, lengths.cpu(), batch_first=True, enforce_sorted=False
+        )
         out, h = self.gru(packed)
         out, n = nn.utils.rnn.pad_packed_sequence(out, batch_first=True, total_length=x.shape[1])
         return out.sum(1) / n.unsqueeze(1).to(out.dtype), h
@@ -214,7 +218,9 @@ def ball_query(x):
 class EdgeConv(nn.Module):
     def __init__(self):
         super().__init__()
-        self.mlp = nn.Sequential(nn.Conv2d(6, 8, 1, bias=False), nn.BatchNorm2d(8), nn.LeakyReLU(0.2))
+        self.mlp = nn.Sequential(
+            nn.Conv2d(6, 8, 1, bias=False), nn.BatchNorm2d(8), nn.LeakyReLU(0.2)
+        )
         self.eval()
 
     def forward(self, x):
@@ -242,7 +248,9 @@ def nerf_sample(o, d):
     sigma = pts.norm(dim=-1)
     dists = torch.cat([t[..., 1:] - t[..., :-1], torch.tensor([1e10]).expand(t[..., :1].shape)], -1)
     alpha = 1 - torch.exp(-F.relu(sigma - 1) * dists * d[..., None, :].norm(dim=-1))
-    trans = torch.cumprod(torch.cat([torch.ones((alpha.shape[0], 1)), 1 - alpha + 1e-10], -1), -1)[:, :-1]
+    trans = torch.cumprod(torch.cat([torch.ones((alpha.shape[0], 1)), 1 - alpha + 1e-10], -1), -1)[
+        :, :-1
+    ]
     return (alpha * trans).sum(-1)
 
 
@@ -251,7 +259,15 @@ def spectrogram_pool(x):
     n_fft, hop = 16, 8
     b, c, t = x.shape
     w = torch.hann_window(n_fft)
-    s = torch.stft(x.reshape(-1, t), n_fft, hop, window=w, return_complex=True, center=True, pad_mode="constant")
+    s = torch.stft(
+        x.reshape(-1, t),
+        n_fft,
+        hop,
+        window=w,
+        return_complex=True,
+        center=True,
+        pad_mode="constant",
+    )
     p = s.abs().pow(2).view(b, c, s.shape[-2], s.shape[-1])
     return torch.log1p(p).mean(-1)
 
@@ -301,7 +317,11 @@ def pairwise_differences(x):
 
 @model(x="float[n=9,4]", most=40)
 def itertools_pairs(x):
-    return torch.stack([(x[i] * x[j]).sum() for i, j in itertools.combinations(range(len(x)), 2)]) if len(x) > 1 else x.sum().view(1)
+    return (
+        torch.stack([(x[i] * x[j]).sum() for i, j in itertools.combinations(range(len(x)), 2)])
+        if len(x) > 1
+        else x.sum().view(1)
+    )
 
 
 @model(x="float[b=2,4,h=16,w=20]", most=40)
@@ -310,8 +330,8 @@ def multi_scale_crops(x):
     ch, cw = int(h * 0.75), int(w * 0.75)
     tl, tr = x[..., :ch, :cw], x[..., :ch, w - cw :]
     bl, br = x[..., h - ch :, :cw], x[..., h - ch :, w - cw :]
-    t, l = (h - ch) // 2, (w - cw) // 2
-    c = x[..., t : t + ch, l : l + cw]
+    top, left = (h - ch) // 2, (w - cw) // 2
+    c = x[..., top : top + ch, left : left + cw]
     return torch.stack([tl, tr, bl, br, c])
 
 
@@ -408,7 +428,7 @@ Out = namedtuple("Out", ["logits", "hidden"])
 
 class Typed(NamedTuple):
     a: torch.Tensor
-    b: Optional[torch.Tensor] = None
+    b: torch.Tensor | None = None
 
 
 @dataclasses.dataclass
@@ -424,14 +444,21 @@ class ConfigBlock(nn.Module):
     def __init__(self):
         super().__init__()
         self.cfg = Config()
-        self.layers = nn.ModuleList(nn.ModuleDict({"n": nn.LayerNorm(8), "f": nn.Linear(8, 8)}) for _ in range(self.cfg.layers))
+        self.layers = nn.ModuleList(
+            nn.ModuleDict({"n": nn.LayerNorm(8), "f": nn.Linear(8, 8)})
+            for _ in range(self.cfg.layers)
+        )
 
     def forward(self, x):
         act = {"gelu": F.gelu, "relu": F.relu}[self.cfg.act]
         hidden = ()
         for layer in self.layers:
             hidden += (x,)
-            x = x + layer["f"](act(layer["n"](x))) if self.cfg.norm_first else layer["n"](x + act(layer["f"](x)))
+            x = (
+                x + layer["f"](act(layer["n"](x)))
+                if self.cfg.norm_first
+                else layer["n"](x + act(layer["f"](x)))
+            )
         return Out(logits=x, hidden=hidden)
 
 
@@ -540,7 +567,7 @@ class T5Bias(nn.Module):
 
 @model(x="float[b=2,n=12,6]", most=40)
 def topk_scatter(x):
-    """Keeps the ten percent largest."""
+    """Keep the ten percent largest."""
     flat = x.flatten(1)
     k = max(1, int(0.1 * flat.shape[1]))
     v, i = flat.topk(k, dim=1)
@@ -549,7 +576,10 @@ def topk_scatter(x):
 
 @model(x="float[b=2,n=12,6]", most=40)
 def quantile_clip(x):
-    lo, hi = torch.quantile(x, 0.1, dim=1, keepdim=True), torch.quantile(x, 0.9, dim=1, keepdim=True)
+    lo, hi = (
+        torch.quantile(x, 0.1, dim=1, keepdim=True),
+        torch.quantile(x, 0.9, dim=1, keepdim=True),
+    )
     return x.clamp(lo, hi)
 
 
@@ -644,7 +674,11 @@ def while_halving(x):
     n = x.shape[0]
     while n > 1:
         half = (n + 1) // 2
-        x = torch.cat([x[: n - half] + x[half:n], x[n - half : half]]) if n % 2 else x[:half] + x[half:n]
+        x = (
+            torch.cat([x[: n - half] + x[half:n], x[n - half : half]])
+            if n % 2
+            else x[:half] + x[half:n]
+        )
         n = half
     return x[0]
 
@@ -755,7 +789,7 @@ class MemoDict(nn.Module):
         return self.cache[b] @ x
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _hann(n):
     return torch.hann_window(n)
 
@@ -896,7 +930,7 @@ def generator_rows(x):
 
 @model(x="float[n=10,4]", most=40)
 def dict_of_rows(x):
-    d = {i: row for i, row in enumerate(x)}
+    d = {2 * i: row for i, row in enumerate(x)}
     return torch.stack([d[k] for k in sorted(d, reverse=True)])
 
 
