@@ -323,11 +323,11 @@ def _as_if(node: ast.stmt) -> ast.stmt:
     """Return `if t: name = a` and `else: name = b` for `name = a if t else b`."""
     if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.IfExp):
         return node
-    sides = (node.value.body, node.value.orelse)
-    yes, no = (
-        [ast.copy_location(ast.Assign(copy.deepcopy(node.targets), side), node)] for side in sides
-    )
-    return ast.copy_location(ast.If(node.value.test, yes, no), node)
+    sides: list[list[ast.stmt]] = [
+        [ast.copy_location(ast.Assign(copy.deepcopy(node.targets), side), node)]
+        for side in (node.value.body, node.value.orelse)
+    ]
+    return ast.copy_location(ast.If(node.value.test, *sides), node)
 
 
 def _without_continue(body: Sequence[ast.stmt]) -> list[ast.stmt]:
