@@ -30,6 +30,8 @@ class Folding(enum.Enum):
     FOLDED = enum.auto()
     UNFOLDED = enum.auto()  # results of zeros that the model makes are computed in the graph
     COUNTING = enum.auto()  # and results of numbers that it makes tensors of
+    # The same, and both sides of Ifs in loops are computed, and their results selected between.
+    SELECTING = enum.auto()
 
 
 class Leaks(enum.Enum):
@@ -150,9 +152,6 @@ class Recipe:
     padding: Padded | None = None
     flow: Flow = Flow()
     folding: Folding = Folding.FOLDED
-    selects: bool = (
-        False  # both sides of Ifs in loops are computed, and the results selected between
-    )
     body: Callable[..., Any] | None = None  # recorded in the model's place
     limit: int | None = None  # nodes, after which this recording is of no use
     unmerged_reason: str = ""  # why several recordings do not become one

@@ -251,9 +251,9 @@ def _not_yet_run(recorder: Recorder, recipe: Recipe, dry: bool, guard: preserved
         recipe.answers,
         dry,
         unfolded,
-        recipe.folding is Folding.COUNTING,
+        recipe.folding in (Folding.COUNTING, Folding.SELECTING),
         flow.loops is not None and flow.loops.numbered,
-        recipe.selects,
+        recipe.folding is Folding.SELECTING,
     )
     model = ModelParts(
         recipe.body or recipe.call.model,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..findings import FOLLOWED, Finding
-from ..ir.recipe import STANDARD, Recipe, Sizing
+from ..ir.recipe import STANDARD, Folding, Recipe, Sizing
 from ..report import Report
 from ..samples.sizes import new_sizes, sizes_of
 from .answers import answers_note
@@ -35,7 +35,7 @@ def _unusual(recipe: Recipe, asked: set[str]) -> list[str]:
             "resizing to the same size, change nothing, so one way is right for all sizes"
         ]
     standard = recipe.answers == STANDARD
-    if recipe.selects:
+    if recipe.folding is Folding.SELECTING:
         return ["both sides of the Ifs in its loops are computed, and the results selected between"]
     notes = [] if standard else [answers_note(recipe.answers, asked)]
     if recipe.sizing is Sizing.INFORMATIVE:

@@ -161,7 +161,7 @@ def branches(plain: Recipe, offer: OffersBranches, history: History, failed: Fai
 def ended_by_values(plain: Recipe, until: Until, failed: Failed) -> Steps:
     """Merge the rounds of a loop that goes on until a value ends it."""
     last = yield from tried(plain.with_flow(until=until), failed)
-    if is_unsupported(last):
+    if is_unsupported(last) and plain.folding is not Folding.SELECTING:
         counting = replace(plain.with_flow(until=until), folding=Folding.COUNTING)
         last = yield from tried(counting, failed)
     if raised_by_model(last):
@@ -197,7 +197,10 @@ def loops(plain: Recipe, offer: OffersLoops, history: History, failed: Failed) -
     if offer.asks_in_rounds and not history.knowledge.selectable:
         yield from selections(plain, history)
     recipe = as_carried_out(recipe, last)
-    if is_unsupported(last) or (isinstance(last, Wrong) and last.may_run_zero_times):
+    selects = recipe.folding is Folding.SELECTING  # which leaves nothing to unfold
+    if not selects and (
+        is_unsupported(last) or (isinstance(last, Wrong) and last.may_run_zero_times)
+    ):
         # Rounds in which the state is still a constant differ from the others.
         for folding in (Folding.UNFOLDED, Folding.COUNTING):
             if folding is Folding.UNFOLDED and was_unfolded(last):
@@ -212,7 +215,7 @@ def loops(plain: Recipe, offer: OffersLoops, history: History, failed: Failed) -
         recipe, own = recipe.with_flow(branches=branches), {}
         last = yield from tried(recipe, own)
         recipe = as_carried_out(recipe, last)
-    if offer.numbered is not None:
+    if offer.numbered is not None and not selects:
         yield from numbered_rounds(offer.numbered, last, history)
     yield from ended_by_either(offer, history)
     if isinstance(last, Wrong):
@@ -228,11 +231,10 @@ def loops(plain: Recipe, offer: OffersLoops, history: History, failed: Failed) -
 
 def selections(plain: Recipe, history: History) -> Generator[Recipe, Outcome, None]:
     """Record a model that computes both sides of the Ifs in its loops. Failures are not reported."""
-    if plain.selects:
+    if plain.folding is Folding.SELECTING:
         return
     mark = history.mark()
-    recipe = replace(plain, selects=True, folding=Folding.COUNTING)
-    yield from with_control_flow(recipe, history, {})
+    yield from with_control_flow(replace(plain, folding=Folding.SELECTING), history, {})
     history.forget(mark)
 
 
@@ -254,7 +256,7 @@ def ended_by_either(offer: OffersLoops, history: History) -> Generator[Recipe, O
     for until in offer.untils:
         recipe = offer.recipe.ended_by(until)
         last = yield from tried(recipe, {})
-        if is_unsupported(last):
+        if is_unsupported(last) and recipe.folding is not Folding.SELECTING:
             yield from tried(replace(recipe, folding=Folding.COUNTING), {})
     history.forget(mark)
 

@@ -46,6 +46,7 @@ FOLDINGS = {
     Folding.FOLDED: "",
     Folding.UNFOLDED: "constants computed in the graph",
     Folding.COUNTING: "constants and counts computed in the graph",
+    Folding.SELECTING: "both sides of Ifs in loops computed",
 }
 PROMISES = {
     Promise.NONE: "for all sizes",
@@ -81,7 +82,6 @@ def strategy_name(recipe: Recipe) -> str:
         "as if no size fitted" if recipe.padding is not None else "",
         "" if recipe.answers == STANDARD else ANSWERS[recipe.answers],
         FOLDINGS[recipe.folding],
-        "both sides of Ifs in loops computed" if recipe.selects else "",
         "nothing merged" if recipe.unmerged_reason else "",
         PROMISES[recipe.promise],
     ]

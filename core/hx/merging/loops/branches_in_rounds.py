@@ -110,7 +110,8 @@ def _recorded(
     """Record the model once more with these answers; return None if it fails."""
     recipe = trace.recipe
     # With folding, the first rounds, whose state is constant, would differ from the others.
-    unfolded = recipe.folding if recipe.folding is Folding.COUNTING else Folding.UNFOLDED
+    folded = recipe.folding is Folding.FOLDED
+    unfolded = Folding.UNFOLDED if folded else recipe.folding
     again = dataclasses.replace(
         recipe,
         forced=Forced(answers, told),

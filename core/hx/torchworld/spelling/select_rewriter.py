@@ -11,11 +11,12 @@ import copy
 import operator
 from collections.abc import Iterable, Iterator, Sequence
 
+from ...budget import BUDGET
+
 SIGNS: dict[type, str] = {
     ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq", ast.NotEq: "ne",
 }  # fmt: skip
 FUNCTIONS = {f"sign_{name}": getattr(operator, name) for name in SIGNS.values()}
-_DEEPEST = 3  # Ifs in one another: each has its sides twice
 _IMPURE = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
 
 
@@ -124,7 +125,9 @@ class _Ifs:
             return False
         if isinstance(node, ast.If):
             inner = [*node.body, *node.orelse]
-            return depth < _DEEPEST and all(self._is_plain(each, depth + 1) for each in inner)
+            return depth < BUDGET.rounds.nested_ifs and all(
+                self._is_plain(each, depth + 1) for each in inner
+            )
         if isinstance(node, ast.Assign):
             return all(map(_is_target, node.targets))
         if isinstance(node, ast.AugAssign):
