@@ -228,7 +228,7 @@ def proves_alike(one: Recipe, other: Recipe) -> bool:
 
 
 def merge_flow(first: Trace) -> Merge[Trace | Unmerged]:
-    """Merge a recording with others, as its recipe says."""
+    """Merge a recording with others, according to its recipe."""
     found = yield from merge_branches(first)
     return found if isinstance(found, Unmerged) else (yield from merge_loops(first, found))
 

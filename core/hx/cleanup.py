@@ -14,7 +14,7 @@ def run_inside(manager: Any, body: Callable[[Any], T]) -> T:
     """Run `with manager as entered: return body(entered)`, and then `manager.close()`.
 
     Python checks for Ctrl-C when a function starts, so `with` alone may skip its `__exit__`.
-    `close` does the rest, which usually is nothing.
+    `close` undoes whatever is left then, usually nothing.
     """
     try:
         with manager as entered:

@@ -251,9 +251,9 @@ def _advance(steps: Generator[Recipe, Outcome, None], outcome: Outcome) -> Recip
 
 
 def _untried(recorder: Recorder) -> Refused:
-    """Return the outcome of a recipe for which nothing is left to spend.
+    """Return the outcome of a recipe that is skipped because the budget is used up.
 
-    Plain recordings are still made: they cost least, and say most about why an export fails.
+    Plain recordings are still made: they cost least, and explain a failed export best.
     """
     return Refused(ExportError(f"not tried after {recorder.spending}"))
 

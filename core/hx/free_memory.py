@@ -33,7 +33,7 @@ def free_memory() -> FreeMemory:
 
 
 def require_memory(purpose: str, need: int, mapped: int = 0) -> None:
-    """Raise if there is less memory than needed, or fewer addresses than are also mapped."""
+    """Raise if less than `need` is free, or if `need + mapped` exceeds the address space left."""
     left = free_memory()
     if left.memory < need:
         raise no_memory(purpose, need, left.memory)

@@ -15,7 +15,7 @@ LIBRARIES = ("hx", "torch", "onnx", "onnx-ir", "onnxruntime", "numpy")
 
 @dataclass(frozen=True)
 class Job:
-    """One request for a worker, with all that it has to know to answer it."""
+    """One request for a worker, with everything that it needs to answer it."""
 
     number: int
     module: str  # `python -m MODULE` is a fork server that answers requests like this one

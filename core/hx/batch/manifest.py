@@ -75,7 +75,7 @@ class Manifest:
 def fingerprint(entry: Entry, set_up: str) -> str:
     """A hash of the entry, its weights and inputs, and the set-up that it is made with.
 
-    What else a model is made from is known when it has been made.
+    The other files that a model is made from are only known after it has been made.
     """
     parts: list[Any] = [entry.spec, *entry.words, set_up]
     for path in entry.reads:

@@ -69,7 +69,7 @@ class Entry:
 
 
 def read_list(path: Path, options: Mapping[str, Option]) -> list[Entry]:
-    """The entries of a list; a UsageError says where it is not right."""
+    """Return the entries of a list; raise a UsageError with the line of the first mistake."""
     text = _text(path)
     try:
         table = _toml().loads(text)

@@ -76,7 +76,7 @@ class Group:
 
 
 def worst(results: Sequence[Result]) -> int:
-    """The exit code of all: the largest, because each tells more than those below it."""
+    """Return the exit code for all models: the largest one, because larger codes are more specific."""
     return max((result.code for result in results), default=0)
 
 
@@ -126,7 +126,7 @@ def require_pyarrow(path: Path) -> None:
 
 
 def write_parquet(results: Iterable[Result], path: Path) -> None:
-    """The rows as a Parquet file, for whoever has pyarrow."""
+    """Write the rows as a Parquet file; this needs pyarrow."""
     import pyarrow
     from pyarrow import parquet
 

@@ -40,9 +40,9 @@ def run(
     stopped: Callable[[], bool] = lambda: False,
     look: Callable[[], None] = lambda: None,
 ) -> list[Result]:
-    """All results, in the order of the list; each is told as it comes.
+    """Return all results, in the order of the list; `tell` gets each one as it arrives.
 
-    Between results, `look` is called to show that time goes on, and `stopped` is asked.
+    Between results, `look` is called to update the progress, and `stopped` to see whether to end.
     """
     manifest = Manifest(plan.listed)
     same = set_up(plan.listed.absolute().parent)

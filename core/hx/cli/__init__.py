@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def own_words(words: list[str]) -> list[str]:
-    """Return the words for hx: those behind the script of `hx watch` are for the script."""
+    """Return the words for hx: those after the script of `hx watch` belong to the script."""
     if "watch" in words[1:3]:
         for place, word in enumerate(words):
             if place and word.endswith(".py"):

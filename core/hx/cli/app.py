@@ -89,7 +89,7 @@ def command(first: str = "") -> Any:
 
 
 def _let_certificate_be_bare(export: Any) -> None:
-    """Let `--certificate` of `hx export` stand alone, for which typer has no option."""
+    """Let `--certificate` of `hx export` come without a value, which typer cannot express."""
     from hx.cli.certified import with_file
 
     parse = export.parse_args

@@ -114,7 +114,7 @@ def _write_report(
 
 @contextlib.contextmanager
 def _stoppable() -> Iterator[Callable[[], bool]]:
-    """Note Ctrl-C and SIGTERM; yield a function that tells whether one came."""
+    """Note Ctrl-C and SIGTERM; yield a function that returns whether one came."""
     caught: list[int] = []
     before = {}
     for name in (signal.SIGINT, signal.SIGTERM):

@@ -89,7 +89,8 @@ def bench(
         raise UsageError("--against none goes alone", hint="leave it out, or the others")
     if unknown:
         raise UsageError(
-            f"--against {unknown[0]!r} is not known", hint=f"it knows {', '.join(RIVALS)}, and none"
+            f"--against {unknown[0]!r} is not known",
+            hint=f"it knows {', '.join(RIVALS)}, and none",
         )
     job = Job(
         spec,

@@ -118,7 +118,7 @@ def verify_certified(
 
 
 def _require_alone(context: typer.Context) -> None:
-    """Raise if an option is given that says something about a model."""
+    """Raise if an option is given that only makes sense with a model."""
     allowed = ("file", "certificate", "key", "json")
     for name in o.given(context):
         if name not in allowed:

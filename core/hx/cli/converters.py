@@ -336,7 +336,7 @@ def _idle(target: str, registry: Registry, opset: int, pack: str) -> str:
 
 
 def _tried(target: str, registry: Registry, report: Any, pack: str) -> dict[str, Any]:
-    """Count how often the converters of a loose file converted a target, and say why not more."""
+    """Count the calls of a target that a loose file converted, with the reason for those it did not."""
     from hx.errors import TargetError
     from hx.packs.targets import resolve
     from hx.text import amount
@@ -355,7 +355,7 @@ def _tried(target: str, registry: Registry, report: Any, pack: str) -> dict[str,
 
 
 def _left_out(target: str, registry: Registry, opset: int, pack: str) -> str:
-    """Return why no converter in a file is used for a target, if that is known beforehand."""
+    """Return why no converter in a file can be used for a target, if that follows from its options."""
     reasons = []
     for complex in (False, True):
         choice, refused = registry.choose([target], opset, complex)

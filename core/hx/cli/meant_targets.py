@@ -42,10 +42,10 @@ def _matches(target: str, pattern: str | None) -> bool:
 
 
 def meant(text: str, registry: Registry) -> list[list[str]]:
-    """Find what a user means, each with all names that it is converted under.
+    """Find the targets that a user means, each with all names under which it is converted.
 
-    That is the exact target, or those that end in the text, or what PyTorch knows by another name;
-    nothing for a function that is followed inside.
+    These are the exact target, else targets that end in the text, else PyTorch's other names for it.
+    There are none for a function without a converter, whose inner calls are converted.
     """
     text = full_name(text)
     known = sorted({each.target for each in registry.registrations})

@@ -115,7 +115,7 @@ def data() -> TextIO:
 
 
 def lost() -> DataLost | None:
-    """Return the error that lost data, if nobody has heard of it yet."""
+    """Return the error that lost data, if it has not been reported yet."""
     return getattr(data(), "lost", None)
 
 

@@ -78,7 +78,7 @@ class Form:
 
 
 def form_of(node: Node, given: Sequence[Any]) -> Form | None:
-    """The form of a node that was written for these inputs; None where it would not fit others."""
+    """Return a node without its place in the graph; None if it cannot be reused with other inputs."""
     inputs: list[int | Value | None] = []
     for place, x in enumerate(node.inputs):
         if x is None or x is given[place]:

@@ -288,9 +288,10 @@ class Sizes:
         return self._emit("Sub", y, self._emit("Div", off, root))
 
     def _counted_on(self, poly: Poly) -> Value:
-        """Write a size, like `size`. For rounds that will be compared, the first reads n and the
-        next n + 1: so the first is written as n + 0. Sizes that follow from values are read anew in
-        each round.
+        """Write a size like `size`, but write n as n + 0.
+
+        Rounds are compared node by node, and the round after the one that reads n reads n + 1. Sizes
+        that follow from values are read again in each round.
         """
         vector = self.size(poly)
         if self.once or () in poly.terms or not poly.named():

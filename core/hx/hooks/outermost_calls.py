@@ -36,7 +36,7 @@ class _Here(threading.local):
 
 
 class OutermostCalls(Reversible):
-    """`with OutermostCalls() as calls: ...` keeps the inputs of calls, in this thread and its threads.
+    """`with OutermostCalls() as calls: ...` keeps the inputs of calls in this thread and those it starts.
 
     Each input is a copy on the CPU. Compiled code runs as it was written, so that calls are seen.
     A thread that a followed one starts is followed, unless a module starts it inside its call.

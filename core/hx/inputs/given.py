@@ -133,7 +133,7 @@ def _bind(
 ) -> tuple[dict[str, Any], list[str]]:
     """Bind arguments to parameter names; also return the parameter of each given one.
 
-    The first `filed` of them come from a file.
+    The first `filed` of the given arguments were read from `file`.
     """
     parameters = [*signature.parameters.values()]
     plain = [p.name for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]

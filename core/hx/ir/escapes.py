@@ -111,7 +111,7 @@ class Escape:
         }
 
     def told(self) -> str:
-        """Return a sentence for an escape that did harm."""
+        """Describe an escape that made the file wrong, as a sentence for the user."""
         if self.kind == "branch":
             what = "a size"
             if self._of_values():

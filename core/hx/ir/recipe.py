@@ -83,8 +83,8 @@ class Padded:
 
 @dataclass(frozen=True)
 class Until:
-    """A loop that ends on values: on one line, the model is told to go on so many times, and then
-    to stop. Or it is told the truth, where it cannot go further.
+    """A loop that ends on values: on one line, the answer is to go on so many times, and then
+    to stop. The answer is the true one where the model cannot go further.
     """
 
     line: Line

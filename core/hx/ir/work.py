@@ -25,8 +25,10 @@ Product = tuple[tuple[Poly, ...], float]  # of sizes with names, and of plain nu
 
 
 class Work:
-    """The work of nodes at any sizes. Sizes that only a run tells grow like those beside the
-    `recorded` ones, if these are given: a longer text gets more frames.
+    """Estimate of the work of nodes at any sizes.
+
+    Sizes known only at run time are scaled by the growth of the inputs over their `recorded` sizes,
+    if these are given: a speech model makes more frames of a longer text.
     """
 
     def __init__(self, nodes: Sequence[Node], recorded: Mapping[str, int] | None = None) -> None:
@@ -35,7 +37,7 @@ class Work:
         self._bytes: dict[tuple[Poly, ...], float] | None = None
 
     def beside(self, recorded: Mapping[str, int]) -> Work:
-        """Return the same work, where sizes that only a run tells grow."""
+        """Return the same work, with sizes known only at run time scaled from these recorded sizes."""
         other = copy.copy(self)
         other._recorded = recorded
         return other

@@ -36,7 +36,7 @@ def copied(trace: Trace) -> Trace:
 
 
 def copied_escapes(trace: Trace) -> dict[tuple, Escape]:
-    """Return copies of the escapes of a trace, so that more can be told about them."""
+    """Return copies of the escapes of a trace, to which notes can be added."""
     return {key: replace(each, asked=dict(each.asked)) for key, each in trace.escapes.items()}
 
 

@@ -404,7 +404,7 @@ def judge(pack: Pack) -> Pack:
 
 
 def unknown_pack(name: str, packs: Iterable[Pack], context: str = "") -> PackError:
-    """The error for a pack that somebody named and that is not installed."""
+    """Return the error for a pack that was asked for by name and is not installed."""
     known = sorted({pack.distribution for pack in packs})
     instead = f"installed are {', '.join(known) or 'none'}"
     return PackError(

@@ -53,7 +53,7 @@ def _follow(value: Any, names: list[str], steps: dict[int, tuple[Any, dict[str, 
 
 
 def _follow_as_far_as_it_goes(text: str, steps: dict[int, tuple[Any, dict[str, Any]]]) -> bool:
-    """Note the steps to a name that is not there; False if these do not tell that it is not."""
+    """Note the steps to a name that is not there; False if these do not prove its absence."""
     value: Any = sys.modules
     names = text.split(".")
     for i, name in enumerate(names, 1):

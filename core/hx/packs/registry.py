@@ -173,7 +173,7 @@ class Registry:
         return [each for pack in self.packs for each in pack.executors]
 
     def named(self, name: str) -> list[Pack]:
-        """The packs that people mean by `name`: all of a distribution, or one by its own name."""
+        """Return the packs called `name`: all packs of a distribution, or the pack of that name."""
         found = [pack for pack in self.packs if pack.answers_to(name)]
         if not found:
             raise finder.unknown_pack(name, self.packs)

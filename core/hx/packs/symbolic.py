@@ -43,7 +43,7 @@ def of_function(cls: type) -> Registration | None:
 
 
 def of_operator(key: str, opset: int) -> Registration | None:
-    """The converter that somebody registered with PyTorch for an operator, `library::name`.
+    """Return the converter that user code registered with PyTorch for an operator, `library::name`.
 
     PyTorch's own table is not asked: hx has converters for what is in it.
     """
@@ -242,7 +242,7 @@ def _typed(value: Any, kind: str, name: str) -> Any:
 
 
 def wrapped(x: Any, op: Any, lists: bool) -> Any:
-    """An argument as PyTorch gives it: a function gets lists as they are, an operator as values."""
+    """Wrap the values in an argument; with `lists`, a list of values can also be used as one value."""
     if isinstance(x, Value):
         return Symbol(x, op)
     if type(x) in (list, tuple):

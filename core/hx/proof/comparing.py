@@ -31,9 +31,9 @@ _Signal: TypeAlias = "queue.SimpleQueue[None]"
 
 
 def may_run_beside(file: OpenFile) -> bool:
-    """Return whether a file may run while the model does: its weights are few enough for both.
+    """Return whether a file may run at the same time as the model: its weights are small enough.
 
-    Kernels in Python belong to somebody else, who may expect the main thread.
+    Kernels in Python are third-party code, which may rely on the main thread.
     """
     kernels = [op for op in file.custom_ops if isinstance(op, type)]
     return not any(uses_kernel(each, file.model) for each in kernels) and file.optimised

@@ -41,8 +41,8 @@ class Case:
 
     `noise`, one number per output, is how far the model's output moves when its inputs move by one
     unit in the last place (see `jitter`); a model that magnifies rounding gets that much more
-    tolerance. `computed` is a coarser dtype that the model computes in: an output in a finer one
-    that follows from such numbers is no more exact.
+    tolerance. `computed` is a coarser dtype that the model computes in: an output in a finer dtype
+    that is computed from such numbers is no more exact.
     """
 
     name: str  # "recorded", "fresh", "batch=1"

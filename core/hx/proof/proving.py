@@ -336,7 +336,7 @@ def _tell_saturated(
 
 
 def _reason(subject: Subject) -> str:
-    """Return the lines that make the model's result another one at each call, where known."""
+    """Describe the lines that make the model's results vary from call to call, as far as known."""
     found = varying_reads(subject.recipe.call)
     told = [f"at {where} {what}" for what, where in found[: BUDGET.shown.differences]]
     return f": {'; '.join(told)}" if told else ": by a clock, a draw or state that hx cannot see"

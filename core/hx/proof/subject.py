@@ -68,7 +68,7 @@ class Subject:
         return self.trace.recipe
 
     def with_recipe(self, recipe: Recipe) -> Subject:
-        """Return a subject that records and runs the model as another recipe says."""
+        """Return a subject that records and runs the model with another recipe."""
         trace = dataclasses.replace(self.trace, recipe=recipe)
         runner = dataclasses.replace(self.runner, recipe=recipe, trace=trace)
         return dataclasses.replace(self, trace=trace, runner=runner)

@@ -41,7 +41,7 @@ _OF_THE_MODEL = (ArithmeticError, LookupError, TypeError, ValueError)
 def is_own_error(problem: BaseException) -> bool:
     """Return True if hx itself failed, rather than the model or a call that hx makes for it.
 
-    The innermost frame tells. Where hx makes a call of the model, it passes the arguments on as
+    The innermost frame decides. Where hx makes a call of the model, it passes the arguments on as
     they are: `original(*args, **kwargs)`. What is raised there in C is an error of that call.
     """
     traceback = problem.__traceback__
@@ -71,7 +71,7 @@ def is_machinery(code: CodeType) -> bool:
 
 
 def is_on_behalf(code: CodeType) -> bool:
-    """Return True for code that only carries out what its caller says, as a dataclass's `__eq__`."""
+    """Return True for generated code that acts for its caller, such as a dataclass's `__eq__`."""
     return code.co_filename.startswith(_ALSO[:2]) or code.co_filename.endswith(_ALSO[2:])
 
 

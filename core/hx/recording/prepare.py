@@ -93,7 +93,7 @@ def prepare(
 def _require_fit(model: Any, args: tuple, kwargs: dict[str, Any]) -> None:
     """Raise unless the arguments fit the signature of a model that no hook gives others.
 
-    The signature of a script tells no defaults.
+    The signature of a ScriptModule has no defaults.
     """
     if isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction):
         return

@@ -16,7 +16,7 @@ Inputs = Mapping[str, "torch.Tensor"]
 
 
 def more_like_recorded(recorded: Inputs, tensors: Inputs) -> dict[str, torch.Tensor] | None:
-    """Return inputs with lengths, and columns of whole numbers, as recorded; None if they are."""
+    """Return inputs with lengths, and columns of whole numbers, as recorded; None if that changes nothing."""
     made = lengths_as_recorded(recorded, tensors)
     for name, old in recorded.items():
         if name in tensors and _is_table(old) and tensors[name].shape[-1:] == old.shape[-1:]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def opposite(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a tensor with the other sign; integers and bools stay."""
+    """Return a tensor with opposite signs; integers and bools are unchanged."""
     return -tensor if tensor.is_floating_point() or tensor.is_complex() else tensor.clone()
 
 

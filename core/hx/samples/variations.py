@@ -361,7 +361,7 @@ def _some_below(size: int, count: int) -> torch.Tensor:
 
 
 def end_at(old: torch.Tensor, sizes: Container[int]) -> bool:
-    """Return True if these are starts or ends of parts, and the last part ends at a known size."""
+    """Return True if a tensor holds starts or ends of parts, and the last one equals a known size."""
     if not is_whole(old) or old.dim() == 0 or not old.numel() or not old.shape[-1] > 1:
         return False
     old = old.long()  # PyTorch cannot compare large unsigned numbers
@@ -453,7 +453,7 @@ def _from_constant(
 ) -> torch.Tensor:
     """Return new values for a constant tensor.
 
-    Zeros tell nothing about the range, ones may be a mask, and other numbers a size.
+    Zeros do not reveal the range, ones may be a mask, and other numbers a size.
     """
     import torch
 

@@ -172,7 +172,7 @@ def mentioned(model: Path, data: Iterable[Path]) -> list[Path]:
 
 
 def discard_data(target: Path, data: Iterable[Path], ignoring: Iterable[Path] = ()) -> None:
-    """Remove the data files that nobody holds and that no model in the folder mentions."""
+    """Remove the data files that no process holds and no model in the folder mentions."""
     for path in data:
         with contextlib.suppress(OSError), path.open("rb", buffering=0) as file:
             models = (m for m in _models(target) if m not in ignoring)

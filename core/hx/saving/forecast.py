@@ -16,7 +16,7 @@ from .write_ahead import WriteAhead
 
 
 class Forecast:
-    """Queues the weights of the nodes that it hears of, to be written ahead."""
+    """Queues the weights of nodes as they are recorded, to be written ahead."""
 
     def __init__(self, ahead: WriteAhead, folds: batchnorm.Folds) -> None:
         self._ahead, self._folds = ahead, folds

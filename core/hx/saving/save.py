@@ -170,7 +170,7 @@ class Staged(Reversible):
             self.size += len(more)
 
     def commit(self) -> Saved:
-        """Put the model in its place. In memory (`path=None`) there is no place: it stays."""
+        """Move the staged model to its target path; a model in memory (`path=None`) stays as it is."""
         if self._where is None:
             return Saved(None, self.size, None, self._seconds)
         start = time.perf_counter()

@@ -20,7 +20,7 @@ ORDER: tuple[Answers, ...] = (
 
 
 def answers_to_try(asked: set[str]) -> Iterator[Answers]:
-    """Yield the answers that a model hears differently after it `asked` this much.
+    """Yield the answers that differ for a model that `asked` these questions.
 
     `asked` may grow meanwhile.
     """
@@ -32,6 +32,6 @@ def answers_to_try(asked: set[str]) -> Iterator[Answers]:
 
 
 def answers_note(answers: Answers, asked: set[str]) -> str:
-    """Return a note for a model that heard other answers than the standard ones."""
+    """Return a note for a model that was given other answers than the standard ones."""
     said = [f"{each}() = {each in answers}" for each in sorted((answers ^ STANDARD) & asked)]
     return f"recorded with {' and '.join(said)}, because the opposite led to no right file"

@@ -78,7 +78,7 @@ class History:
         ) or is_environment_error(problem)
 
     def _may_be_of_its_recipe(self, problem: Exception) -> bool:
-        """Return whether a model that hears other answers may do without what failed."""
+        """Return whether the model may avoid what failed if it is given other answers."""
         if not isinstance(problem, HxError):
             # "cannot be exported"
             return bool(self.knowledge.asked) and raised_by_model(problem)

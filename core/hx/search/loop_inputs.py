@@ -75,7 +75,7 @@ def _nearest(fewer: Sizes | None, more: Sizes | None) -> Sizes | None:
 
 
 def _with_room(recipe: Recipe, words: Sizes, sizes: Sizes) -> Sizes:
-    """Enlarge the sizes of wholes in proportion to the number of their parts."""
+    """Enlarge a size that counts the elements of all parts as much as the number of parts grew."""
     found = dict(sizes)
     for key, axes in recipe.request.sizes.items():
         tensor = recipe.inputs[key]

@@ -69,7 +69,7 @@ def offers(subject: Subject, report: Report, verify: bool, each_node: bool) -> O
 def leaves_more(recipe: Recipe, report: Report, knowledge: Knowledge) -> bool:
     """Return True if something left the graph, and other answers to the model may keep it there.
 
-    Libraries that are told that they are traced keep a number in a tensor, which PyTorch's tracer
+    Libraries that ask whether they are traced, and get True, keep a number in a tensor, which PyTorch's tracer
     follows into a shape. Otherwise they ask for the number, which hx follows. A recording with
     other answers is used only if nothing leaves the graph then; else the first recipe runs again.
     """

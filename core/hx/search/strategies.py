@@ -177,7 +177,7 @@ def true_rounds(plain: Recipe, until: Until, failed: Failed, last: Failure) -> S
     """Record a loop with true answers, and with inputs that lead to enough rounds.
 
     This is for a model that takes one more from the rest until nothing is left, and raises an error
-    where it is told to go on.
+    where the answer is to go on.
     """
     if until.truly < 2:
         return last  # these inputs do not lead to several rounds
@@ -265,7 +265,7 @@ def padded(recipe: Recipe, last: Failure, history: History) -> Steps:
     """Record the model with the answer that sizes do not fit.
 
     This is for a model that asks whether sizes leave a remainder, or are equal. On lines where it
-    raises an error then, it hears the truth. Its other questions about sizes are recorded both
+    raises an error then, it gets the true answer. Its other questions about sizes are recorded both
     ways.
     """
     if not isinstance(last, Wrong) or recipe.answers != STANDARD:

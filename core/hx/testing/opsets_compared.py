@@ -77,7 +77,7 @@ def _proof(program: Program, file: save.Staged, first: Proved) -> Proof:
 
 
 def _holds_for_others(program: Program) -> bool:
-    """Return whether its cases say all about a program: not if it draws numbers or keeps state."""
+    """Return whether a program is fully tested by its cases: not if it draws numbers or keeps state."""
     effects = program._subject.trace.effects
     proof = program.proof
     return not (effects.draws or effects.drew_outside or effects.keeps) and (

@@ -80,7 +80,7 @@ class _Stage:
         self.above: list[Any] = []  # the modes above it, while it is taken out
 
     def sort(self) -> None:
-        """Build the tables of who watches what, anew when a watcher comes or goes."""
+        """Rebuild the tables of watchers by place, whenever a watcher is added or removed."""
         modules: dict[int, list] = {}
         functions: dict[Any, list] = {}
         ordered = sorted(self.watchers, key=lambda w: not w.rewrites)  # stable

@@ -42,7 +42,7 @@ def opened(func: Callable) -> Callable:
 
 
 class _Copy:
-    """A function that asks nobody, which is right while its globals are those that it was made with."""
+    """Copy of a function that consults no overrides, valid while its globals stay the same."""
 
     __slots__ = ("_names", "_read", "_space", "function")
 
@@ -134,7 +134,7 @@ def has_python_kernel(name: str) -> bool:
 
 
 def kernel(func: Any, tensors: Iterable[torch.Tensor]) -> Callable | None:
-    """A function that runs the Python kernel of an operator, without asking the doors about it."""
+    """Return a function that runs an operator's Python kernel without going through the doors."""
     if not isinstance(func, torch._ops.OpOverload) or not has_python_kernel(func.name()):
         return None
     if not all(t.device.type == "cpu" for t in tensors):

@@ -162,7 +162,7 @@ def _list(shape: Any, name: str) -> list:
 
 
 def unlike(missing: Sequence[str], unknown: Sequence[str]) -> list[str]:
-    """Say which weights of a model are not in a file, and which of the file not in the model."""
+    """List the weights of a model that a file lacks, and those of the file that the model lacks."""
     both = {"missing": missing, "unknown": unknown}
     return [f"{what}: {first_few(names)}" for what, names in both.items() if names]
 

@@ -42,7 +42,7 @@ class Content(Protocol):
 
 @dataclass(frozen=True)
 class Stored:
-    """A stretch of a file."""
+    """A byte range of a file."""
 
     path: Path
     at: int
@@ -168,7 +168,7 @@ class Scaled:
             return
         rows = self.of.load()
         # malloc keeps much of the memory of larger products, when there are several at once.
-        step = _row_by_row(rows, _rooms.size >> 1)
+        step = _rows_per_piece(rows, _rooms.size >> 1)
         factors = self.factors.expand(len(rows), *self.factors.shape[1:])
         for part, factor in zip(rows.split(step), factors.split(step)):
             made = torch.mul(part, factor, out=_room_like(part))
@@ -202,7 +202,7 @@ class Permuted:
         rows = self.load()
         strides = rows.stride()
         lies = sorted(range(rows.dim()), key=lambda axis: -strides[axis])
-        step = max(TURNED_ROWS, _row_by_row(rows, _rooms.size))
+        step = max(TURNED_ROWS, _rows_per_piece(rows, _rooms.size))
         turn = None
         for part in rows.permute(lies).split(step, lies.index(0)):
             if turn is None or part.shape != turn.shape:
@@ -350,7 +350,7 @@ def _stage(size: int) -> torch.Tensor:
     return room[:size]
 
 
-def _row_by_row(rows: torch.Tensor, size: int) -> int:
+def _rows_per_piece(rows: torch.Tensor, size: int) -> int:
     """Return the number of rows in a piece of `size` bytes."""
     return max(1, size * len(rows) // (rows.numel() * rows.element_size()))
 

@@ -94,7 +94,7 @@ class Asked:
         return [atom.args[0] for atom in self.numbers() if atom.kind == "size"]
 
     def period(self) -> int:
-        """The period, in sizes, of all remainders in it; 1 where there are none."""
+        """Return the largest divisor among its remainders, such as 8 of `n % 8`; 1 if there are none."""
         if any(atom.kind == "text" for atom in self._atoms):
             return BUDGET.sizes.one_by_one  # digits
         divided = (atom.args[1].constant for atom in self._atoms if atom.kind == "mod")

@@ -46,7 +46,7 @@ def count(answers: bool = True) -> int:
 
 
 def leaving(kind: str, detail: str, *asked: Asked) -> None:
-    """Report that a size becomes a plain number, or decides; `asked` is the question, if known."""
+    """Report that a size becomes a plain number, or answers a question: `asked`, if known."""
     listener = listening()
     if listener is not None:
         _local.count = count() + (kind not in (ROUND, TEXT))
@@ -68,7 +68,7 @@ def compared(*keys: Any) -> None:
 
 
 def looked_up(key: Any, kind: str, detail: str, *asked: Asked) -> None:
-    """Report a lookup by a size, unless it was compared before: C compares equal hashes alone."""
+    """Report a lookup by a size, unless its comparisons with the keys were reported by `compared`."""
     known = getattr(_local, "compared", None)
     if known and id(key) in known:
         known.discard(id(key))

@@ -273,7 +273,7 @@ class Dim(_Number, int):
         return outcome
 
     def _asked(self, sign: str, other) -> Asked:
-        """The question of a comparison: of the named sizes alone, where they settle it unless 0."""
+        """Return the question of a comparison, reduced to named sizes if these decide it unless they are 0."""
         named = named_part(self.poly - Poly.of(other))
         if named is not None and named.hint > 0 and sign in ("==", "!=", ">", "<="):
             return Asked(SIGNS[sign], (named, 0))

@@ -121,7 +121,7 @@ def _picked(kind: str, plainly: Callable[[Any, Any], Any], a: Any, b: Any) -> An
 
 
 def goes_on(x: Any) -> tuple[Asked, ...]:
-    """Questions about a number that is used unseen from here on: about itself, and one far off."""
+    """Return questions for a number that leaves hx's view here: for itself, and for a far larger one."""
     far = Asked(SIGNS[">="], (spelled(x), OTHER_CASE_FACTOR * plain(x) + 3), guessed=True)
     return Asked(int if isinstance(x, int) else float, (spelled(x),)), far
 

@@ -65,7 +65,7 @@ class Whole(list):
         return len(self._was) == list.__len__(self) and all(a is b for a, b in zip(self._was, now))
 
     def tell(self, over: bool = False) -> None:
-        """Report that it is used as a plain list."""
+        """Report that this list is used as a plain list, so that its sizes leave the graph."""
         told = self.over if over and self.over is not None else self.left
         if told is not None:
             kind, detail, asked = told

@@ -35,7 +35,7 @@ def joined(*texts: str) -> str:
 
 
 def unknown(text: str, *sizes: Any) -> str:
-    """Stand for a text that follows from sizes in an unknown way: as it was in the recording."""
+    """Return a text as it was in the recording; it depends on sizes in an unknown way."""
     return text
 
 

@@ -48,7 +48,7 @@ def merge(first: Trace) -> Merge[Trace | Unmerged]:
     """Turn a recording into one of all ways that the model goes, on other inputs too.
 
     Each way through the graph has been recorded and is the same there. If no known input leads
-    along a way, the model hears the answers of that way, whether they are true or not.
+    along a way, the model is given the answers of that way, whether they are true or not.
     """
     try:
         return (yield from _joined(first))
@@ -92,7 +92,7 @@ class Limits:
         return self._runs < BUDGET.runs.branches and (not costs or self._left > 0)
 
     def took(self, nodes: int | None, costs: bool) -> None:
-        """Count a recording of so many nodes; None if it failed, nobody knows how far it came."""
+        """Count a recording of `nodes` nodes; None stands for a failed one, of unknown length."""
         self._runs += 1
         self._left -= (self._nodes if nodes is None else nodes) if costs else 0
 
@@ -326,7 +326,7 @@ class Exploration:
                 return
 
     def hear(self, answers: Answers) -> Merge[None]:
-        """Record a way, on inputs that lead along it if the model hears these answers."""
+        """Record the way with these answers, on inputs for which they are true if there are any."""
         self._tried.add(answers)
         if self._reached().of_sizes(answers):
             for tensors in self._leading(answers) or [self._first.recipe.inputs]:
@@ -377,7 +377,7 @@ class Exploration:
         return [] if elsewhere.recorded in sizes else [*elsewhere.at_some(sizes, self._fit)]
 
     def tell_refused(self) -> None:
-        """Report what the model raises after another answer: it may be a check of its inputs."""
+        """Note the errors that the model raises after another answer: it may be checking its inputs."""
         for trace in self._traces:
             went = [question.yes for question in trace.questions]
             for at, question in enumerate(trace.questions):
@@ -457,8 +457,8 @@ def _refusal(problem: Exception) -> str:
     """Describe an error that follows an untrue answer.
 
     The model's own `raise` says what the model does there. An error of PyTorch may come from data
-    that contradict the answer, such as the maximum of an empty mask. An error of hx says nothing
-    about the model.
+    that contradict the answer, such as the maximum of an empty mask. An error of hx is no
+    fact about the model.
     """
     told = str(problem).strip().partition("\n")[0][:100]
     told = f"{type(problem).__name__}: {told}" if told else type(problem).__name__

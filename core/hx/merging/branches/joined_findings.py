@@ -14,7 +14,7 @@ UNREACHED = "seen on data alone that do not lead there"
 
 
 def tell(first: Trace, others: list[Trace], both: Collection[Line]) -> None:
-    """Add the findings of all recordings to the first; `both` are the lines with both answers."""
+    """Add the findings of all recordings to the first; `both` has the lines answered both ways."""
     for trace in (first, *others):
         for escape in trace.escapes.values():
             escape.carried |= asked_there(trace, escape, both)

@@ -73,7 +73,7 @@ def common(one: Answers, other: Answers) -> int:
 
 
 def stands(row: Row) -> bool:
-    """Return True if every value is made before it is read, and visible there."""
+    """Return True if every value is computed before it is read, in a scope visible to its reader."""
     made = {id(value) for node in nodes_of(row.items) for value in node.outputs}
     made |= {id(join.value) for split in splits_of(row.items) for join in split.joins}
     known = _known_behind(row.items, frozenset(), made)
@@ -151,7 +151,7 @@ def too_many() -> TooManyWays:
 
 
 def questions_of(items: Items) -> Iterator[Question]:
-    """Yield the questions with one answer."""
+    """Yield the questions to which only one answer is in the graph so far."""
     return (item for item in _all_of(items) if isinstance(item, Question))
 
 

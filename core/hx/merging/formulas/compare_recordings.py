@@ -34,7 +34,7 @@ class Differing:
 
 
 class Beside:
-    """The values of the first recording, each with its counterparts in the others."""
+    """Map from the values of the first recording to their counterparts in the others."""
 
     def __init__(self, all_of: Sequence[Trace]) -> None:
         self.differing: dict[int, Differing] = {}

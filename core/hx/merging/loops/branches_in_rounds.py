@@ -88,7 +88,7 @@ def _with_ifs(trace: Trace, write: Callable[[Trace], Trace | Unmerged]) -> Merge
 
 
 def _bases(trace: Trace, lines: set[Line]) -> Merge[list[tuple[int, dict[Line, bool]]]]:
-    """Return answers for all rounds, each with the number of nodes that it gives."""
+    """Return the answers true and false for all rounds, each with the number of nodes recorded."""
     bases = []
     for yes in (True, False):
         told = dict.fromkeys(lines, yes)

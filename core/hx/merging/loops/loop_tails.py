@@ -82,7 +82,7 @@ class Tail:
 
 
 class Beside:
-    """Counterparts, in another recording, of what a longer one reads behind its rounds."""
+    """Map from what the longer recording reads after its rounds to counterparts in the other one."""
 
     def __init__(self, long: Tail, other: Tail) -> None:
         self._long, self._other = long, other

@@ -34,7 +34,7 @@ class Source(Protocol):
 
     @property
     def length(self) -> Any:
-        """The number of values in the graph; None if only the code that cut them knows it."""
+        """Return the number of values, as the graph has it; None if only the code that cut them has it."""
 
     def at(self, op: Op, index: Any) -> Value:
         """Return one value; a scalar counts them, from 0, or back from -1."""

@@ -99,7 +99,7 @@ class Across:
         yield from sorted(found, key=lambda pair: -self._work(pair[1].sizes))
 
     def _nearest_of_each(self, moves: Iterable[Move]) -> dict[str, Move]:
-        """Return, by name, the smallest move that changes this size alone."""
+        """Return, for each name, the smallest move that changes its size alone."""
         found: dict[str, Move] = {}
         for move in moves:
             by = {w: abs(n - self._recorded[w]) for w, n in move.sizes.items()}

@@ -24,7 +24,7 @@ def case_of(
 ) -> tuple[list[Case], list[str]]:
     """Run the model for a case; return no case, and a note, if the model refuses the inputs.
 
-    Before it gives up, it tries `again` with inputs that are more like the recorded ones.
+    Before that, it tries `again` with inputs that are more like the recorded ones.
 
     There is no case, either, if the outputs are far larger than the recorded ones because the data
     decide their size: computing and comparing them again and again proves nothing new.

@@ -34,7 +34,7 @@ MEMBERS = (7, 8, 9, 10, 11)  # of each class: counts that no other number is con
 
 
 def tell_often(trace: Trace) -> None:
-    """Note in each unrolled loop how many rounds the file has, whatever its inputs are."""
+    """Note for each unrolled loop how many rounds the file always runs, whatever its inputs are."""
     given = {id(value): name for name, value in trace.inputs}
     for escape in trace.escapes.values():
         for asked in escape.asked if escape.kind == "range" and not escape.carried else ():

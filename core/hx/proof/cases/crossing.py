@@ -164,8 +164,8 @@ class _Crossing:
     def _far_off(self, across: Across) -> None:
         """Run the model at about twice, four times and half of each size.
 
-        Nobody can say where the answer is another one: the question is about a size that only the
-        run knows, such as the number of elements that a mask picks, or about data that follow from
+        It is unknown at which sizes the answer changes. The question may be about a size known only
+        at run time, such as the number of elements that a mask picks, or about data that follow from
         sizes in an unknown way.
         """
         for word, n in self._words.items():
@@ -306,7 +306,7 @@ class _Crossing:
         if way in self._ways:
             return []
         if len(self._ways) > BUDGET.sizes.across:
-            return self._unheard(case, "enough others were listened to")
+            return self._unheard(case, "enough other inputs were recorded")
         self._ways.append(way)
         heard = self._listening.at(case)
         if isinstance(heard, str):

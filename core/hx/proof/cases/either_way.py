@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def tell_either_way(subject: Subject) -> None:
-    """Note the questions whose other side was not tried, and whose answers give the same graph."""
+    """Note untried questions for which both answers give the same graph."""
     if subject.members or subject.forced_members:
         return  # one recording does not show all ways
     untried = [

@@ -219,7 +219,7 @@ def equal_masks(subject: Subject, planned: Planned) -> list[Case]:
 
 
 def values_lead(subject: Subject) -> bool:
-    """Return whether values decide where the model goes: the file may not go there, which is told.
+    """Return whether values decide where the model goes: the file may not go there, and the report then mentions it.
 
     A number that the graph computes, such as the rounds of a loop, leads both to the same place.
     """
@@ -282,7 +282,7 @@ class Trial:
     ) -> list[Case]:
         """Return a case of the first power with finite results, before the model runs in float64.
 
-        A file that gives the model's results there is right. If it gives others, `confirmed` tells
+        A file that gives the model's results there is right. If it gives others, `confirmed` decides
         whether they are an error: float64 takes several times as long.
         """
         if not grow or (powers and self._takes_the_least()):
@@ -304,7 +304,7 @@ class Trial:
         return self.largest(case.name, tensors, grow, POWERS.index(power))[1]
 
     def _takes_the_least(self) -> bool:
-        """Return whether float64 tells nothing about a larger power than the least."""
+        """Return True if only the least power is tried, because float64 confirms no larger one."""
         subject = self.subject
         return self.halves or subject.trace.effects.draws or _works_out_of_sight(subject)
 
@@ -341,7 +341,7 @@ class Trial:
         return [case] if is_exact and self._is_right(case, power) else []
 
     def _is_right(self, case: Case, power: int) -> bool:
-        """Return whether a case tells a wrong file from a right one."""
+        """Return whether a case can distinguish a wrong file from a right one."""
         if not self._agrees(case, power):
             return False
         return not self.halves or _is_moved_little(self.subject, case)
@@ -357,8 +357,8 @@ class Trial:
     def _agrees(self, case: Case, power: int) -> bool:
         """Return whether the model and its float64 version agree on a case.
 
-        What rounding does to foreign kernels, and to a model that draws, nobody knows: these get the
-        least power.
+        The effect of rounding on foreign kernels, and on a model that draws, is unknown: these get
+        the least power.
         """
         if answers := self.exact(case):
             return _are_near(case, answers, NEAR)

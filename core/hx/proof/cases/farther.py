@@ -91,7 +91,7 @@ def _with_few_rounds(subject: Subject, rounds: list[str]) -> list[Sizes]:
 
 
 def _known(length: Poly, at: At) -> int | None:
-    """Return the number of rounds at these sizes, if they tell."""
+    """Return the number of rounds at these sizes, if it follows from them."""
     try:
         return at(length)
     except (Unforeseen, ArithmeticError, ValueError):
@@ -105,9 +105,11 @@ def is_far(subject: Subject, case: Case) -> bool:
 
 
 def between(subject: Subject, planned: Planned) -> list[Case]:
-    """Sizes that no formula was found from, where numbers follow from sizes by formulas: all other
-    together, and each with others beside it. Some of these where a size was written in a text: it may
-    have been read from there, and nobody has heard what it decided."""
+    """Return cases at sizes that no formula was fitted to, if numbers follow from sizes by formulas.
+
+    In each case all sizes change, in other combinations. A few such cases are also made if the model
+    writes a size into a text: hx does not see what the model reads from there.
+    """
     few = BUDGET.sizes.size_in_text if subject.trace.effects.size_in_text else 0
     turns = len(BETWEEN) if subject.recipe.flow.formulas else few
     if not turns:

@@ -33,14 +33,14 @@ class Listening:
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
-        self._heard: dict[str, Escapes | str] = {}  # by case; or why nothing was heard
+        self._heard: dict[str, Escapes | str] = {}  # by case; or why there are none
         self._by_values = _leads(subject.trace)
 
     def at(self, case: Case) -> Escapes | str:
         """Return the escapes on a case's inputs, or why they are not known."""
         if case.name not in self._heard:
             if len(self._heard) == BUDGET.runs.listened_to:
-                return "enough others were listened to"
+                return "enough other inputs were recorded"
             self._heard[case.name] = self._listen(case)
         return self._heard[case.name]
 
@@ -82,9 +82,9 @@ class Listening:
         return copies
 
     def asks(self, escape: Escape, case: Case) -> bool:
-        """Return True if the model reaches that line, as far as that can be known.
+        """Return True if the model asks this question on the inputs of a case, as far as known.
 
-        A model that no data lead reaches the line wherever it did before.
+        If values never decide the path of the model, every case reaches it.
         """
         if not self._by_values:
             return True

@@ -132,7 +132,7 @@ def _led_at(other: Subject, sizes: Sizes) -> list[Case]:
 
 
 def tell_unled(subject: Subject) -> None:
-    """Tell the user which recorded ways are not proved, as no inputs are known that lead there."""
+    """Note the recorded ways that are not proved because no known inputs lead there."""
     recorded = (each for each in (subject, *subject.members) if not each.recipe.forced)
     led = {answer for each in recorded for answer in _of_values(each)}
     found: dict[str, None] = {}

@@ -51,7 +51,7 @@ def small_sizes(subject: Subject) -> Sizes:
 
 
 def least_taken(subject: Subject, planned: Planned) -> Sizes:
-    """Return the smallest sizes that the model takes together, or else the recorded ones.
+    """Return the smallest sizes that the model accepts in one call, or else the recorded ones.
 
     A picture has to be as large as the windows of a network. Names without a case that is as small
     grow to powers of two. If there are such cases for all names, a heavy model does not run only to

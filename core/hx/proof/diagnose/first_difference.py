@@ -149,7 +149,7 @@ def written(subject: Subject, node: onnx.NodeProto) -> str:
 
 
 def first_off(table: NodeTable, whose: str) -> str:
-    """Return the first node of the file whose result is not the model's."""
+    """Describe the first node of the file whose result differs from the model's; "" if none does."""
     row = table.first_off
     if row is None:
         return ""

@@ -50,7 +50,7 @@ def _sizes_beyond(rejected: Rejected) -> list[str] | None:
 
 
 def _advice(move: Move, never: str) -> list[str]:
-    """Say how to exclude sizes: by limits, or as fixed ones where only one size is left."""
+    """Return advice on excluding sizes: by limits, or as a fixed axis if only one size is left."""
     lines = [f"{never}: {move.within}"] if move.within else []
     return lines + ([f"a size has to be fixed: {move.fixed}"] if move.fixed else [])
 

@@ -49,7 +49,7 @@ def _longest(graph: Any, sizes: dict[str, int], outer: dict[str, _Shape], known:
 
 
 def _number(dim: Any, sizes: Mapping[str, int], known: dict[str, float]) -> float:
-    """Return the size of an axis, or NaN if the file does not tell it."""
+    """Return the size of an axis, or NaN if it is not fixed in the file."""
     if not dim.dim_param:
         return dim.dim_value if dim.HasField("dim_value") else math.nan
     if dim.dim_param not in known:

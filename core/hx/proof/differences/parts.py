@@ -111,7 +111,7 @@ class Parts:
     ) -> Decision:
         """Return why and where the results part, if all parts are right on these inputs.
 
-        `magnifies` tells if rounding of the inputs moves the model as far as the results are apart;
+        `magnifies` returns whether rounding of the inputs moves the model as far as the results differ;
         `another` draws inputs of the same sizes, and runs the model.
         """
         recorded = self._recorded(case)
@@ -282,7 +282,7 @@ class _Expected:
         return not any(compared(self.values[x], self.outputs[x], 1).problem for x in both)
 
     def agrees(self, name: str, got: torch.Tensor, steps: tuple | None, exact: bool) -> bool:
-        """Return True if a part is right; `steps` tells how its value is rounded to steps.
+        """Return True if a part is right; `steps` describes how its value is quantized.
 
         Each element of an `exact` part is right but for its last bits.
         """

@@ -28,7 +28,7 @@ PASSES_NAN_BY = ("MaxPool", "TopK")  # operators of onnxruntime that do, where P
 
 
 def settle_special(subject: Subject, parts: Parts, file: OpenFile, proof: Proof) -> None:
-    """Tell each difference on special values, and leave out the cases that nothing explains."""
+    """Note each difference on special values, and drop the cases without an explanation."""
     faults: dict[tuple[str, Where | None], list[str]] = defaultdict(list)
     for place, check in reversed([*enumerate(proof.cases)]):
         case = subject.cases[place]

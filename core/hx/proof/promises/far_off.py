@@ -32,7 +32,7 @@ from .promised import Tried, may_be_ruled_out
 
 
 def bound(subject: Subject, cases: list[Case], proof: Proof, tried: Tried) -> None:
-    """Find the limits up to which a file is right that is wrong only at sizes far off."""
+    """Find the limits within which a file is right, if it is wrong only at far sizes."""
     if len(proof.cases) != len(cases):
         return
     left = [pair for pair in zip(cases, proof.cases) if not _is_known(subject, proof, *pair)]
@@ -69,7 +69,7 @@ def _is_known(subject: Subject, proof: Proof, case: Case, check: CaseCheck) -> b
 
 
 def _is_unlimited(subject: Subject, case: Case) -> bool:
-    """Return True for larger sizes that were tried because a number left, with no limit known."""
+    """Return True if larger sizes were tried because a number left the graph, and no limit is known."""
     known = subject.beyond.get(case.name)
     return known is not None and not known[1].limits and _times(subject, case) > 1
 

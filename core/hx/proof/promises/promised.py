@@ -183,7 +183,7 @@ def mark_outside(subject: Subject, failed: Sequence[CaseCheck], limits: NamedLim
 
 
 def _promise(subject: Subject, wrong: Sequence[CaseCheck], promised: Mapping[str, Limits]) -> None:
-    """Promise the limits of the questions that wrong cases are beyond, and say why."""
+    """Promise the limits of the questions that explain the wrong cases, and note why."""
     known: set[tuple[str, str]] = set()
     for check in wrong:
         escape, move = subject.beyond[check.name]

@@ -296,7 +296,7 @@ def _hold_sparse(recording: Recording, choice, tensor: torch.Tensor, out: Any) -
 def _compare_constant(recording: Recording, choice, said: torch.Tensor, real: torch.Tensor) -> None:
     """Note a constant that a converter returned, if it differs from the real result.
 
-    It may be right, if nobody reads its elements. If the proof fails, it is the likely cause.
+    The file is right if no node reads its elements. If the proof fails, it is the likely cause.
     """
     if said.is_meta or said.device != real.device or real.is_quantized:
         return
@@ -361,7 +361,7 @@ def require_described(recording: Recording, choice, real: Any) -> None:
 
 
 def require_nothing_written(recording: Recording, choice, given: Arguments) -> None:
-    """Raise if a call wrote to an argument and its converter does not say what."""
+    """Raise if a call wrote to an argument and its converter assigned no new value to it."""
     entries = recording.memory.live.entries
     for tensor in given.tensors:
         entry = entries.get(id(tensor))

@@ -89,7 +89,7 @@ def _python(model: Any) -> types.FunctionType | None:
 
 
 def unseen(findings: Findings, position: Position, tallies: Tallies) -> list[Compiled]:
-    """Calls of compiled code in functions that ran, without a converter and out of sight.
+    """Return calls of compiled code without a converter that no hook saw, in functions that ran.
 
     Every line of such a function counts: which of them ran is not known.
     """
@@ -156,7 +156,7 @@ def message_parts(found: list[Compiled], where: Where) -> dict[str, Any]:
 
 
 def how(one: Compiled) -> str:
-    """The hint that says how to hook a call of compiled code."""
+    """Return the hint for hooking a call of compiled code."""
     if one.target:
         return f"give it a converter: hx packs new my-pack --target {one.target}"
     return (

@@ -98,7 +98,7 @@ def write_converted(
 ) -> Any:
     """Ask a converter, and write its results into tensors that were there before.
 
-    If it declines, or has another function run instead, nothing is done but to say so.
+    If it declines, or has another function run instead, this only returns that fact.
     """
     call = Written(choice, given, run, places[0].dtype)
     with (

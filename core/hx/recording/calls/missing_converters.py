@@ -39,7 +39,7 @@ def bind_stand_in(recording: Recording, tensor: torch.Tensor) -> None:
 def note_missing_compiled(recording: Recording, tensor: torch.Tensor) -> bool:
     """Note compiled code that may have made a tensor, if a converter could be given to it.
 
-    Nobody knows which of the calls up to here made it, so all of them are noted.
+    Any of the calls up to here may have made it, so all of them are noted.
     """
     found = [
         x

@@ -71,7 +71,7 @@ def run_unconverted(
 
 
 def _by_operators(recording: Recording, key, func, args, kwargs, door, given: Arguments) -> Any:
-    """The result of a call whose ATen operators are asked; notes what they leave open."""
+    """Return the result of a call that is converted operator by operator; note what gets lost in it."""
     result, reached = _with_operators_asked(recording, key, func, args, kwargs, given)
     live, running = recording.memory.live, recording.running
     tensors = [tensor for _, tensor in tensors_in(result)]

@@ -62,7 +62,7 @@ def functional_call(recording: Recording, original, args, kwargs):
 
 
 def region(recording: Recording, original, args, kwargs):
-    """torch.compiler.nested_compile_region: who says that it exports is compiled for."""
+    """Run a nested_compile_region as plain Python; PyTorch compiles it where is_exporting() is True."""
     function, *given = args
     return function(*given, **kwargs)
 

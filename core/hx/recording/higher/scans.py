@@ -164,7 +164,7 @@ def each(call: Higher, function: Callable, xs: list[torch.Tensor]) -> Any:
 
 
 def associative_scan(recording: Recording, original, args, kwargs):
-    """The first element is its own result; a flag goes round to know it."""
+    """Convert associative_scan; a carried flag marks the first element, which is its own result."""
     combine, xs, dim, reverse = named(
         args, kwargs, combine_fn=..., xs=..., dim=..., reverse=False, combine_mode="pointwise"
     )[:4]

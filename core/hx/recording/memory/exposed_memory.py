@@ -61,7 +61,7 @@ def require_unwritten(recording: Recording, tensor: torch.Tensor) -> None:
 
 
 def _writer(recording: Recording, each: Exposed) -> dict[str, Any]:
-    """The parts of an error about the code that wrote, as far as it is known."""
+    """Return the parts of an error that describe the code that wrote, as far as known."""
     if each.how == "numpy":
         return {
             "where": recording.position.where(),

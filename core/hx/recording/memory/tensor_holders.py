@@ -184,7 +184,7 @@ def _closed(model: ModelParts, thing: Any) -> bool:
 
 
 def _passing(holder: Any) -> bool:
-    """Return True for what lives no longer than the call, and for what hx itself keeps."""
+    """Return True for a holder that lives no longer than the call, or that belongs to hx itself."""
     if isinstance(holder, (types.FrameType, types.GeneratorType, types.CoroutineType, Entry)):
         return True
     return type(holder).__module__.startswith("hx.")

@@ -54,7 +54,7 @@ def in_thread(recording: Recording) -> Where | None:
 
 
 def tell_outside(recording: Recording, tensor: torch.Tensor) -> None:
-    """Note a tensor over memory of numpy's: its contents were computed unseen.
+    """Note a tensor over memory of numpy's: hx did not see how its contents were computed.
 
     A value that left the graph before may have come back here.
     """

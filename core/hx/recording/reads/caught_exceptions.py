@@ -80,7 +80,7 @@ class Raised:
         args: tuple,
         kwargs: Any,
     ) -> None:
-        """Remember an exception that leaves a call; nobody knows yet who catches it."""
+        """Remember an exception that leaves a call; the frame that catches it is not known yet."""
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
             given = _like(live, (args, dict(kwargs)))
             sizes: list[Any] = []

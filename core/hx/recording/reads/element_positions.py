@@ -292,7 +292,7 @@ def _all_in(value: Value | None) -> tuple:
 
 
 def _end_of(given: tuple, which: int) -> Positions | None:
-    """The smallest or the largest of some numbers that are all there: min(h, w)."""
+    """Return the smallest or largest of whole numbers and sizes, as for `min(h, w)`; else None."""
     found = [_whole(n) for n in given]
     if not 0 < len(found) <= BUDGET.nodes.size_formula or any(
         type(n) not in (int, dims.Dim) for n in found

@@ -189,7 +189,7 @@ def same_constant(a: Any, b: Any) -> bool:
 
 
 def _own(value: Value, axis: int) -> Any:
-    """A size that is known by the value alone."""
+    """Return a size that only refers to the value and axis that has it."""
     assert value.shape is not None
     return dims.Dim.leaf(value, axis, dims.plain(value.shape[axis]))
 

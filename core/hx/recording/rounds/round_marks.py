@@ -88,7 +88,7 @@ def _enough(asked: Asked) -> Any:
 
 
 def most_of(asked: Asked) -> int:
-    """Return the number of rounds at the largest sizes, if those may be enough to recognize."""
+    """Return the number of rounds at the largest sizes tried, or the usual limit if they are too few."""
     try:
         most = count_of(asked, asked.as_large_as(BUDGET.sizes.larger_inputs))
     except (Unforeseen, ArithmeticError, ValueError):  # 2**n of them, or those of a square root

@@ -35,7 +35,7 @@ class Raised:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A run that was given up: it may never end."""
+    """A run that was aborted: it may never end."""
 
 
 Ran: TypeAlias = Returned | Raised | Unfinished
@@ -57,7 +57,7 @@ class KnownResults:
         return None if key is None else self._by_key.get(key)
 
     def key(self, call: Call, counted: bool, feeds: Inputs) -> Key | None:
-        """Return the key of these inputs; None where bytes do not say all about them."""
+        """Return the key of these inputs; None if their bytes do not describe them fully."""
         digest = hashlib.blake2b(digest_size=32)
         for name, tensor in feeds.items():
             if not _is_plain(tensor):

@@ -16,7 +16,7 @@ from ..trace import Trace
 def line_limit(trace: Trace, gave_up: bool) -> LineLimit | None:
     """Return the limit for one run; None for a model without escapes, which always ends.
 
-    It is lower after a run that was given up.
+    It is lower after a run that was aborted.
     """
     if not trace.escapes:
         return None

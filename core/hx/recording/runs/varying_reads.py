@@ -41,7 +41,7 @@ _OPEN = (time, datetime, datetime.datetime, datetime.date, random, os, uuid, sec
 
 
 def varying_reads(call: Call) -> list[tuple[str, Where]]:
-    """Return what the model does at these lines, as far as its code tells."""
+    """Return what in the model's code may vary from call to call, each with its line."""
     modules = [module for _, module in shallow.walk(call.root)]
     held = [
         (name, x)

@@ -216,14 +216,15 @@ def _number(run: ScriptRun, x: torch.Tensor, kind: type) -> Any:
 
 
 def _alone(run: ScriptRun, node: Any) -> bool:
-    """Return True if the blocks of a node run as in Python, as they also do if nothing is
-    recorded.
+    """Return True if the blocks of a node run as in plain Python, not as bodies of a graph.
+
+    They do if nothing is recorded, or if a block changes something outside of it.
     """
     return run.recording.running.busy or _writes(node)
 
 
 def _writes(node: Any) -> bool:
-    """Return True if a block of a node changes something outside of it, as far as its nodes tell."""
+    """Return True if a block of a node changes something outside of it, judged by its nodes."""
     inner = [each for block in node.blocks() for each in block.nodes()]
     return any(_in_place(each.kind()) or _writes(each) for each in inner)
 

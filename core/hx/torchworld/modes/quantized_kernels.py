@@ -113,7 +113,7 @@ def _convolution(kind: str, x: torch.Tensor, packed: Any) -> torch.Tensor:
 
 
 def numbers(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the numbers that a quantized tensor stands for, in float64."""
+    """Return the numbers that a quantized tensor represents, in float64."""
     scale, zero = _steps(tensor)
     return (tensor.int_repr().double() - zero) * scale
 

@@ -100,7 +100,7 @@ def helper_for(node: ast.Call, local: set[str]) -> str | None:
 def without_questions(
     given: ast.expr, local: set[str], called: Callable[..., ast.expr]
 ) -> ast.expr:
-    """Rewrite what a comprehension yields: a tensor in place of the number in it."""
+    """Rewrite a comprehension so that it yields tensors, without converting them to numbers or bools."""
     if isinstance(given, (ast.GeneratorExp, ast.ListComp)):
         given.elt = _tail(given.elt, local, called)
     return given

@@ -146,7 +146,7 @@ def _is_module(thing: Any) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _of_library(module: str) -> bool:
-    """Return True for a module of Python's library, or of NumPy, whose functions may read a number."""
+    """Return True for NumPy and for standard modules whose functions may make a size a plain number."""
     root = module.partition(".")[0]
     public = root.lstrip("_")  # `_functools` is what `functools` is made of
     if root == "numpy":

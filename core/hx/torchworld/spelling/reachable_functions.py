@@ -139,7 +139,7 @@ def names(code: types.CodeType) -> frozenset[str]:
 
 
 def say(name: str, things: Iterable[Any]) -> bool:
-    """Return True if one of these methods, or its replacement, contains the name."""
+    """Return True if one of these methods, or its replacement, mentions the name."""
     front = _functions(things)
     front += [inner for function in front for inner in _functions(_around(function))]
     return any(name in names(function.__code__) for function in front)

@@ -67,7 +67,7 @@ class Positions:
 
 
 def copied(iterator: Any, known: dict[int, Any]) -> Any:
-    """Return an iterator that goes on where another one is; None if nobody can make it."""
+    """Return an iterator that continues where another one is; None if it cannot be copied."""
     if id(iterator) in known:
         return known[id(iterator)]
     reduced = _reduced(iterator)
@@ -123,7 +123,7 @@ def _copy(x: Any, known: dict[int, Any]) -> Any:
 def _has_moved(iterator: Any, copy: Any) -> bool:
     """Return True if an iterator is not where its copy is.
 
-    Another copy is compared: at its end, an iterator is told in another way than its copy.
+    A fresh copy is compared: an exhausted iterator is described differently from an older copy.
     """
     return bool(_place(copied(iterator, {})) != _place(copy))
 

@@ -27,7 +27,7 @@ class NumpyGenerator:
             self._random.set_state(self._was)
 
     def _now(self) -> bytes | None:
-        """Return the bytes of a Mersenne Twister; None where they do not say all about the state."""
+        """Return the bytes of a Mersenne Twister; None if they do not hold the whole state."""
         if type(self._was) is not tuple or self._was[3]:  # a normal number waits
             return None
         source = self._random.get_bit_generator()
