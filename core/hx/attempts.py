@@ -280,7 +280,9 @@ def merge_loops(first: Trace, joined: Trace) -> Merge[Trace | Unmerged]:
 def reply(recorder: Recorder, wanted: RecordingWanted) -> Reply:
     """Make the recording that a merge asks for. An error of the environment is raised."""
     if recorder.spending.is_over and wanted.recipe.promise is not Promise.ANY:
-        return NotRecorded(Unsupported(f"no further way is recorded: {recorder.spending}"))
+        return NotRecorded(
+            Unsupported(f"no further way through the branches is recorded: {recorder.spending}")
+        )
     try:
         found = recorder.record(wanted.recipe)
         if not wanted.merged:

@@ -187,8 +187,8 @@ def converter(
             raise UsageError(f"@converter({targets[0]!r}) decorates {function!r}, not a function")
         if isinstance(function, type):
             raise UsageError(
-                f"@converter({targets[0]!r}) decorates the class {function.__qualname__}: called, "
-                "it would make one",
+                f"@converter({targets[0]!r}) decorates the class {function.__qualname__}: a call "
+                "would construct an instance",
                 hint="decorate a function, or call the decorator with an object that can be called",
             )
         written_at = place(function)

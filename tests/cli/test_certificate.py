@@ -127,7 +127,7 @@ def test_a_key_refuses_what_it_did_not_sign(hx, folder):
     assert wrong.code == 2 and wrong.err.startswith("error[HX205]: c.json is not signed with this")
     resealed(folder / "c.json", lambda document: document.update(model="another"))
     unsigned = hx(*check, "--key", "key")
-    assert unsigned.code == 2 and "is not signed, and a key is given" in unsigned.err
+    assert unsigned.code == 2 and "is not signed, but a key is given" in unsigned.err
     assert hx(*check).code == 0
 
 

@@ -239,7 +239,7 @@ def test_a_file_without_a_name_gets_that_of_the_model(hx, folder, spec, file):
         assert done.code == 0 and file in done.err and (folder / file).exists()
     (folder / file).write_bytes(b"\x08\x09of another exporter")
     done = hx("export", spec)
-    assert done.code == 2 and f"{file} exists, and hx has not written it" in done.err
+    assert done.code == 2 and f"{file} exists, but hx did not write it" in done.err
     assert (folder / file).read_bytes() == b"\x08\x09of another exporter"
     assert hx("export", spec, "-o", file).code == 0  # what is named is meant
 

@@ -17,18 +17,30 @@ def given(folder):
 @pytest.mark.parametrize(
     "words, told",
     [
-        (["-i", "x=float32[9999999999999]"], "no memory for --input 'x=float32[9999999999999]'"),
-        (["-i", "x=float32[99999999999999999999999]"], "no memory for --input 'x=float32["),
-        (["-i", "x=float32[b=99999999999999999999,4]"], "no memory for --input 'x=float32[b="),
-        (["-i", "x=float32[0,99999999999999999999]"], "no memory for --input 'x=float32[0,"),
-        (["-i", "x=bool[b>=99999999999999]"], "no memory for --input 'x=bool[b>="),
+        (
+            ["-i", "x=float32[9999999999999]"],
+            "not enough memory for --input 'x=float32[9999999999999]'",
+        ),
+        (["-i", "x=float32[99999999999999999999999]"], "not enough memory for --input 'x=float32["),
+        (
+            ["-i", "x=float32[b=99999999999999999999,4]"],
+            "not enough memory for --input 'x=float32[b=",
+        ),
+        (
+            ["-i", "x=float32[0,99999999999999999999]"],
+            "not enough memory for --input 'x=float32[0,",
+        ),
+        (["-i", "x=bool[b>=99999999999999]"], "not enough memory for --input 'x=bool[b>="),
         (["-i", "x=int64[4]<1e30"], "int64 holds no number above 9223372036854775807"),
         (["-i", "x=uint8[4]<257"], "uint8 holds no number above 255"),
         (["-i", "x=float32[2,4]", "-i", "x=float32[3,4]"], TWICE),
         (["-i", "x=float32[2,4]", "--inputs", "x.npz"], TWICE),
-        (["--inputs", "x.npz", "-d", "x:0=b,0=c"], "axis 0 of x is called b, and c"),
-        (["--inputs", "x.npz", "-d", "x:0=b", "-d", "x:-2=c"], "axis 0 of x is called b, and c"),
-        (["-i", "x=float32[b,4]", "-d", "x:0=c"], "axis 0 of x is called b, and c"),
+        (["--inputs", "x.npz", "-d", "x:0=b,0=c"], "axis 0 of x has two names: b and c"),
+        (
+            ["--inputs", "x.npz", "-d", "x:0=b", "-d", "x:-2=c"],
+            "axis 0 of x has two names: b and c",
+        ),
+        (["-i", "x=float32[b,4]", "-d", "x:0=c"], "axis 0 of x has two names: b and c"),
         (["-i", "x=float32[b>=16<=4,4]"], "no size is within the limits of 'b': 16 <= b <= 4"),
         (["--inputs", "x.npz", "-d", "x:0=b>=16<=4"], "no size is within the limits of 'b'"),
         (["-i", "x=float32[b%8>=9<=15,4]"], "9 <= b <= 15, a multiple of 8"),

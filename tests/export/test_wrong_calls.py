@@ -26,8 +26,8 @@ def masked():
         (lambda: hx.export(nn.ReLU(), X.to("meta")), "input is on the meta device"),
         (lambda: hx.export(lambda x: x + 1, np.ones(3)), "torch.from_numpy(x)"),
         (lambda: hx.export(nn.ReLU(), masked()), "a MaskedTensor, whose class does the work"),
-        (lambda: hx.export(nn.ReLU(), X, output_names=[""]), "'' is no name"),
-        (lambda: hx.export(nn.ReLU(), X, input_names=[0]), "0 is no name"),
+        (lambda: hx.export(nn.ReLU(), X, output_names=[""]), "'' is not a name"),
+        (lambda: hx.export(nn.ReLU(), X, input_names=[0]), "0 is not a name"),
         (lambda: hx.export(lambda x: (x, -x), X, output_names=["y", "y"]), "repeats a name: y, y"),
         (lambda: hx.export(nn.ReLU(), X, output_names=["input"]), "is the name of an input"),
         (lambda: hx.export(nn.ReLU(), X).run(None), "the input input is no tensor: None"),
@@ -87,11 +87,11 @@ def test_a_converter_by_hand_whose_target_is_misspelt_is_told():
         ),
         (
             lambda op, x, inplace=False: op.Transpose(op.Neg(x), perm=[0, 1, 2]),
-            "perm [0, 1, 2] is no order of the axes of an input of rank 2",
+            "perm [0, 1, 2] is not a permutation of the axes of an input of rank 2",
         ),
         (
             lambda op, x, inplace=False: op.Transpose(op.Transpose(x, perm=[0, 5]), perm=[1, 0]),
-            "perm [0, 5] is no order of the axes of an input of rank 2",
+            "perm [0, 5] is not a permutation of the axes of an input of rank 2",
         ),
     ],
 )

@@ -58,7 +58,7 @@ def test_an_error_inside_restores_the_nodes_around(builder):
 @pytest.mark.parametrize(
     "test, first, second, message",
     [
-        (1, [1.0], [2.0], "If asks for a bool, and got int64"),
+        (1, [1.0], [2.0], "If needs a bool, but got int64"),
         (True, [1.0], [2], "output 0 of the blocks of an If is float32 and int64"),
         (True, [1.0], [[2.0]], "output 0 of the blocks of an If has rank 1 and 2"),
     ],
@@ -89,7 +89,7 @@ def test_a_loop_gives_its_states(builder):
     [
         (1, (FLOAT, []), 2.0, None, "state 0 of a Loop is int64 and float32"),
         (1.0, (FLOAT, []), 2, None, "state 0 of a Loop is float32 and int64"),
-        (1.0, (FLOAT, []), 2.0, 1, "a round of a Loop asks for a bool"),
+        (1.0, (FLOAT, []), 2.0, 1, "a round of a Loop needs a bool"),
     ],
 )
 def test_loops_whose_states_change_are_refused(builder, begin, state, after, more, message):

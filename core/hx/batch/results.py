@@ -120,7 +120,7 @@ def _cause(result: Result) -> str:
 def require_pyarrow(path: Path) -> None:
     if importlib.util.find_spec("pyarrow") is None:
         raise UsageError(
-            f"--report {path}: pyarrow is not installed, which writes Parquet",
+            f"--report {path}: Parquet needs pyarrow, which is not installed",
             hint="pip install pyarrow",
         )
 

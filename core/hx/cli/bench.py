@@ -90,7 +90,7 @@ def bench(
     if unknown:
         raise UsageError(
             f"--against {unknown[0]!r} is not known",
-            hint=f"it knows {', '.join(RIVALS)}, and none",
+            hint=f"choose from {', '.join(RIVALS)}, and none",
         )
     job = Job(
         spec,

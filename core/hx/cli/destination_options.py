@@ -25,7 +25,7 @@ def default_output(spec: str) -> Path:
     path = Path(f"{name.strip('.-') or 'model'}.onnx")
     if path.exists() and not (path.is_file() and model_file.producer(path) == "hx"):
         raise OutputError(
-            f"{path} exists, and hx has not written it",
+            f"{path} exists, but hx did not write it",
             why="without -o the file has the name of the model",
             hint="name a file, as -o FILE.onnx; -o replaces what is there",
         )

@@ -266,7 +266,7 @@ def _require_shapes(model: onnx.ModelProto, names: list[str], tensors: list[Any]
         raise UsageError(
             f"the file takes {edge(value)}; the model was given {given_form}",
             why=f"in the file it has {axes}",
-            hint="look whether the file is of this model, or give inputs as the file takes them: -i",
+            hint="check that the file was made from this model, or give inputs that it takes, with -i",
         )
 
 
@@ -283,7 +283,7 @@ def _require_dtypes(model: onnx.ModelProto, names: list[str], tensors: list[Any]
         tensor = given.get(value.name)
         if theirs is None or tensor is None or REAL.get(tensor.dtype, tensor.dtype) == theirs:
             continue
-        hint = "look whether the file is of this model, or give inputs as the file takes them: -i"
+        hint = "check that the file was made from this model, or give inputs that it takes, with -i"
         if theirs in dtypes.FLOATS and tensor.is_floating_point():
             hint = f"--dtype {dtypes.name(theirs)} casts the model and its inputs"
         given_form = tensor_text(tensor.dtype, tensor.shape)

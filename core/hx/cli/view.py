@@ -49,7 +49,7 @@ def view(
     netron = importlib.util.find_spec("netron") is not None
     if browser and not netron:
         raise UsageError(
-            "netron is not installed, which --browser opens", hint="pip install netron"
+            "--browser needs netron, which is not installed", hint="pip install netron"
         )
     found = _read(file)
     if json:

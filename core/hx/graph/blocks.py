@@ -48,7 +48,7 @@ def rewriting(builder: BlockWriter) -> Iterator[None]:
 
 def block(inputs: Sequence[Value], outputs: Sequence[Value], nodes: list[Node]) -> Body:
     if len(set(map(id, inputs))) < len(inputs):
-        raise BuilderError("a block has the same value as an input twice")
+        raise BuilderError("a block takes the same value as two of its inputs")
     return Body(list(inputs), list(outputs), nodes)
 
 
@@ -114,7 +114,7 @@ def _require_states(
 def _require_bool(name: str, value: Any) -> None:
     dtype = _dtype(value)
     if dtype not in (torch.bool, None):
-        raise BuilderError(f"{name} asks for a bool, and got {dtypes.name(dtype)}")
+        raise BuilderError(f"{name} needs a bool, but got {dtypes.name(dtype)}")
 
 
 def _require_same_dtype(name: str, first: Any, second: Any) -> None:

@@ -363,10 +363,10 @@ class Builder:
                 raise BuilderError(f"{op} has no attribute {name}", hint=f"it has: {listed}")
         most = max(newest.max_inputs, schema.max_inputs)
         if len(inputs) > most:
-            raise BuilderError(f"{op} takes at most {most} inputs, and got {len(inputs)}")
+            raise BuilderError(f"{op} takes at most {most} inputs, but got {len(inputs)}")
         least = schema.min_inputs
         if len(inputs) < least or any(x is None for x in inputs[:least]):
-            raise BuilderError(f"{op} takes at least {least} inputs, and got {len(inputs)}")
+            raise BuilderError(f"{op} takes at least {least} inputs, but got {len(inputs)}")
         for name in schema.required:
             if name not in attributes:
                 raise BuilderError(f"{op} needs the attribute {name}")
@@ -404,8 +404,7 @@ class Builder:
             raise BuilderError(
                 f"an input of {op} is a tensor of shape {list(tensor.shape)} that the model does "
                 "not have",
-                hint="if the converter made it of nothing that the model computes: "
-                "op.constant(tensor)",
+                hint="if it does not depend on what the model computes, pass op.constant(tensor)",
             ) from problem
 
     def _dtype_beside(self, schema, i, values, x) -> torch.dtype:
@@ -471,7 +470,7 @@ def _require_permutation(perm: list[int], x: Value) -> None:
     rank = len(perm) if x.shape is None else len(x.shape)
     if sorted(perm) != list(range(rank)):
         raise BuilderError(
-            f"Transpose: perm {perm} is no order of the axes of an input of rank {rank}",
+            f"Transpose: perm {perm} is not a permutation of the axes of an input of rank {rank}",
             hint="it names each axis once, counted from 0",
         )
 

@@ -134,13 +134,13 @@ def refuse(op: str, opset: int, dtype: torch.dtype, allowed: frozenset) -> None:
         wanted = "a floating-point dtype" if floating else " or ".join(kinds)
         raise Unsupported(
             f"ONNX's {op} takes no {spelled}",
-            why="and no dtype that it takes holds the same numbers",
+            why="it takes no other dtype that holds the same numbers",
             hint=f"cast to {wanted} first",
         )
     if not schemas.is_function(op, opset):
         raise Unsupported(
             f"onnxruntime's CPU has no {op} of {spelled}",
-            why="and none of a dtype that holds the same numbers",
+            why="it has none for another dtype that holds the same numbers",
             hint="cast to float32 first",
         )
 

@@ -66,9 +66,9 @@ def parts(op: OpWriter, z: Value) -> Parts:
     if z.parts is None:
         if not isinstance(z, Constant):
             raise Unsupported(
-                f"a complex value ({z!r}) is made where only real ones can be",
-                why="the bodies of loops and branches, and operators of other domains, take none",
-                hint="view_as_real before, and view_as_complex behind",
+                f"a complex value ({z!r}) occurs where only real values are allowed",
+                why="bodies of loops and branches, and operators of other domains, take no complex values",
+                hint="call torch.view_as_real before it, and torch.view_as_complex after it",
             )
         return _of_constant(op, z)
     for part in z.parts:
@@ -164,8 +164,8 @@ def emit(op: OpWriter, name: str, inputs: list, attributes: dict, count: int | N
     written = RULES.get(name)
     if written is None and name not in APART:
         raise Unsupported(
-            f"{name} of complex numbers has no form in ONNX",
-            hint="take abs(), .real, .imag or view_as_real before",
+            f"ONNX has no {name} of complex numbers",
+            hint="apply abs(), .real, .imag or torch.view_as_real first",
         )
     values = _lifted(op, name, inputs)
     if written is not None:

@@ -183,7 +183,7 @@ def _own_inputs(
         raise InputError(
             f"the model's own example inputs do not fit its forward: {problem}",
             why=f"its forward takes {', '.join(signature.parameters) or 'nothing'}",
-            hint="let SPEC return (module, inputs), with one of the inputs for each of these",
+            hint="let SPEC return (module, inputs), with one input for each of these",
         ) from None
     bound: dict[str, Any] = {}
     for name, value in own.items():
@@ -199,8 +199,8 @@ def _require_all(required: list[str], bound: dict[str, Any]) -> None:
     if missing:
         examples = " ".join(f'--input "{name}=float32[batch,...]"' for name in missing)
         raise InputError(
-            f"the model has no example for {', '.join(missing)}",
-            hint=f"describe it with its own dtype and shape: {examples}",
+            f"there is no example for the model's input {', '.join(missing)}",
+            hint=f"describe it by dtype and shape: {examples}",
         )
 
 
@@ -286,7 +286,7 @@ def _require_one(name: str, axis: int, before: str | None, word: str) -> None:
     """Raise if an axis has two names; limits may follow a name."""
     first, second = (re.split("[<>%]", each)[0].strip() for each in (before or word, word))
     if first != second:
-        raise InputError(f"axis {axis} of {name} is called {first}, and {second}")
+        raise InputError(f"axis {axis} of {name} has two names: {first} and {second}")
 
 
 def _require_room(sizes: Mapping[str, int]) -> None:
@@ -295,7 +295,7 @@ def _require_room(sizes: Mapping[str, int]) -> None:
     if need > room:
         text = max(sizes, key=lambda each: sizes[each])
         raise InputError(
-            f"there is no memory for --input {text!r}",
+            f"there is not enough memory for --input {text!r}",
             why=f"a run takes {gigabytes(need)} for its inputs, and {gigabytes(room)} are left",
-            hint="give it smaller sizes",
+            hint="choose smaller sizes",
         )

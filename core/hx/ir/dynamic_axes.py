@@ -76,7 +76,7 @@ def axes(given: Mapping[str, Any] | None, inputs: Mapping[str, Any]) -> Axes:
             raise _no_axis(axis, name, shape)
         axis %= len(shape)
         if axis in out.get(name, ()):
-            raise UsageError(f"dynamic= says twice what axis {axis} of {name} is")
+            raise UsageError(f"dynamic= names axis {axis} of {name} twice")
         word = word or f"{name}_{axis}"
         if word in parts:
             word, step = parts[word]
@@ -222,7 +222,7 @@ def _require_name(word: str) -> None:
     if not word.isidentifier():
         raise UsageError(
             f"{word!r} cannot be the name of a size",
-            hint="its limits stand behind it: batch>=1<=8, height%32"
+            hint="write its limits after it: batch>=1<=8, height%32"
             if set(word) & set("<>=%.")
             else "a letter, then letters, digits and underscores: batch, seq_len",
         )

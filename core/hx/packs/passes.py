@@ -28,7 +28,7 @@ def run(parts: Parts, registry: Any) -> tuple[Parts, list[GraphPass]]:
             returned = graph_pass.result(model)
         if not isinstance(returned, type(model)):
             raise ConverterError(
-                f"{name} returned {type(returned).__name__}, and no onnx_ir.Model",
+                f"{name} returned {type(returned).__name__}, not an onnx_ir.Model",
                 why="a pass changes the model that it is given, or returns another",
                 hint=hint,
             )

@@ -343,7 +343,7 @@ class Registry:
             return PackError(
                 f"{target} is converted {len(level)} times by {names[0]}",
                 why=places,
-                hint="keep one of them, or part them with since=, until= or priority=",
+                hint="keep one of them, or separate them with since=, until= or priority=",
             )
         others = " or ".join(f"--use {target}={name}" for name in dict.fromkeys(names))
         return PackError(
@@ -430,7 +430,7 @@ class Registry:
             if pack.status in ("failed", "incompatible"):
                 raise PackError(
                     f"the pack {pack.key} is {pack.status}: {pack.error}",
-                    why="--strict wants every installed pack to be sound",
+                    why="--strict requires that no installed pack is broken",
                     hint=f"see hx packs check {pack.distribution}, or leave it out: "
                     f"--no-pack {pack.distribution}",
                 )

@@ -242,8 +242,8 @@ class Sizes(list):
     def _known(size: int | None) -> int:
         if size is None:
             raise BuilderError(
-                "symbolic reads a size that may vary as a number",
-                hint="make that size static (leave it out of dynamic=), or take it in the graph: "
+                "the symbolic function reads a size that may vary as a plain number",
+                hint="make that size static (leave it out of dynamic=), or compute it in the graph: "
                 'g.op("Shape", x)',
             )
         return size

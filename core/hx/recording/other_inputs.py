@@ -107,12 +107,12 @@ def _require_alike(
         elif not _is_same(now, was):
             raise UsageError(
                 f"{told} in {name} is {_told(now)}, and {_told(was)} in the recorded inputs",
-                why="what is no tensor is a part of the graph",
+                why="whatever is not a tensor is fixed in the graph",
                 hint="export it once for each, or give a tensor",
             )
     more = [key for key in leaves if key not in recorded]
     if more:
-        raise UsageError(f"{name} has {more[0]}, and the recorded inputs have not")
+        raise UsageError(f"{name} has {more[0]}, which the recorded inputs do not have")
 
 
 def _is_same(now: Any, was: Any) -> bool:

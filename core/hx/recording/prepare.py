@@ -169,7 +169,7 @@ def require_names(what: str, names: Sequence[str]) -> None:
     """Raise UsageError unless each name is a non-empty string and occurs once."""
     wrong = [name for name in names if not isinstance(name, str) or not name]
     if wrong:
-        raise UsageError(f"{what}: {wrong[0]!r} is no name")
+        raise UsageError(f"{what}: {wrong[0]!r} is not a name")
     if len(set(names)) != len(names):
         raise UsageError(f"{what} repeats a name: {', '.join(names)}")
 

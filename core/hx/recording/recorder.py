@@ -146,12 +146,14 @@ class _RecordingLimit:
             self._note_node(node)
         self._left -= 1
         if self._left < 0:
-            raise Unsupported("this way has many times the nodes of the one that was recorded")
+            raise Unsupported("this way has many times as many nodes as the one that was recorded")
 
     def question(self) -> None:
         self._questions_left -= 1
         if self._questions_left < 0:
-            raise Unsupported("this way asks many times as much as the one that was recorded")
+            raise Unsupported(
+                "this way asks many times as many questions as the one that was recorded"
+            )
 
 
 def _run(

@@ -91,7 +91,7 @@ class ModelRunner:
             return self._run(feeds, seed, tap, line_limit(self.trace, gave_up=False))
         except OutOfLines:
             raise Unsupported(
-                "the model runs on without end on inputs like recorded ones"
+                "the model does not finish on inputs like the recorded ones"
             ) from None
         except HxError:
             raise

@@ -90,7 +90,7 @@ def _indexed(index: Path) -> dict[str, Content]:
         if file not in shards:
             shards[file] = _file(index.with_name(file))
         if name not in shards[file]:
-            raise UsageError(f"{index} says that {name} is in {file}, and it is not")
+            raise UsageError(f"{index} says that {name} is in {file}, but it is not")
         found[name] = shards[file][name]
     return found
 
@@ -101,7 +101,7 @@ def _together(shards: list[Path]) -> dict[str, Content]:
         part = _file(shard)
         twice = found.keys() & part.keys()
         if twice:
-            raise UsageError(f"{shard} holds {min(twice)} a second time")
+            raise UsageError(f"{shard} holds {min(twice)}, which another file holds too")
         found.update(part)
     return found
 

@@ -52,7 +52,7 @@ def read(path: Path, key: bytes | None = None) -> tuple[Document, bool]:
         )
     if key is not None and method != SIGNED:
         raise CertificateError(
-            f"{path} is not signed, and a key is given",
+            f"{path} is not signed, but a key is given",
             why="anybody may have written it",
             hint="hx export --certificate --sign-with KEY signs it",
         )

@@ -97,7 +97,7 @@ class Runner:
         if tensor.dtype != wanted:
             found = dtypes.name(tensor.dtype)
             wants = dtypes.name(wanted)
-            raise UsageError(f"the input {name} is {wants}, and {found} was given")
+            raise UsageError(f"the input {name} is {wants}, but {found} was given")
         tensor = as_pairs(tensor.detach().cpu())
         problem = sizes.check(f"the input {name!r}", self.inputs[name], tensor.shape)
         if problem:

@@ -382,9 +382,9 @@ def require_nothing_written(recording: Recording, choice, given: Arguments) -> N
                     hint="write to it in the thread that calls the model",
                 )
             raise Unsupported(
-                f"{choice.target} wrote to an argument, and its converter does not say what",
+                f"{choice.target} wrote to an argument, and its converter assigns no new value to it",
                 why=f"converter: {choice.where}",
-                hint="say it in the converter: op.assign(x, new_value)",
+                hint="assign it in the converter: op.assign(x, new_value)",
             )
 
 

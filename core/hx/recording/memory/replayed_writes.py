@@ -124,7 +124,7 @@ def _number_by_number(op: Op, family: Family, entry: Entry, value: Value, replay
     assert root.shape is not None
     if entry.path is None:
         raise Unaccounted(
-            "a part of complex numbers was written to, and hx did not see how it was taken",
+            "the model writes to a view of complex numbers, and hx did not see how it made that view",
             hint="make the view with torch functions inside forward, or .clone() it",
         )
     base = op.pair(root) if whole else root
@@ -180,7 +180,7 @@ def _places(family: Family, view: Geometry, dtype: torch.dtype) -> torch.Tensor 
     """Return the root's position of each element of a view, in order; None if they share none."""
     if family.root.dynamic or dtype != family.root.dtype:
         raise Unaccounted(
-            "a tensor shares memory with one that was written to, and nobody saw how",
+            "a tensor shares memory with one that was written to, but hx cannot tell which elements",
             why="which elements they share depends on sizes that may vary"
             if family.root.dynamic
             else f"one is read as {dtype}, the other as {family.root.dtype}",

@@ -182,7 +182,9 @@ def _rounds(
         again, *new = run.block(body, [_number(run, i, int), *as_state(now)])
         more, also = pytree.tree_flatten(new)
         if also != form:
-            raise Unsupported("a value of the loop has another form in the next round")
+            raise Unsupported(
+                "a value that the loop carries has another structure in the next round"
+            )
         return tuple(map(as_tensor, (again, i + 1, *more)))
 
     try:
