@@ -313,7 +313,7 @@ def _require_takes(function, args: tuple, kwargs: dict) -> None:
     """Check the signature here, where the converter's line is known."""
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # of a compiled function, which tells nobody
+    except (TypeError, ValueError):  # a compiled function without a signature
         return
     try:
         signature.bind(*args, **{k: v for k, v in kwargs.items() if k != "out"})  # hx writes that

@@ -236,7 +236,7 @@ class Registry:
                 names.setdefault(_own_name(each.target), []).append(each.target)
         wanted = _own_name(target)
         near = difflib.get_close_matches(wanted, names, most, 0.8)
-        near = [n for n in near if len(n) > 2 or n == wanted]  # of two letters, one says nothing
+        near = [n for n in near if len(n) > 2 or n == wanted]  # two letters are too few to compare
         inside = [
             n for n in names if (len(n) > 3 and n in wanted) or (len(wanted) > 3 and wanted in n)
         ]

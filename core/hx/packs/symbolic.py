@@ -117,7 +117,7 @@ def _takes(function: Callable, count: int) -> bool:
         inspect.signature(function).bind(*range(count))
     except TypeError:
         return False
-    except ValueError:  # it tells nobody
+    except ValueError:  # it has no signature
         pass
     return True
 

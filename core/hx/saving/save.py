@@ -107,7 +107,7 @@ class Staged(Reversible):
         self._seconds = 0.0
         self._hidden = claims.Hidden()
         self._data: Claim | None = None
-        self._loose: list[Path] = []  # data files that may be nobody's when we are through
+        self._loose: list[Path] = []  # data files that no model may need when the work ends
 
     def _set_up(self) -> Staged:
         with _explained(Path(self._where or tempfile.gettempdir())):

@@ -33,7 +33,7 @@ class Asked:
 
     ask: Callable
     of: tuple[Any, ...]
-    guessed: bool = False  # nobody saw it being asked: what limits it is not known
+    guessed: bool = False  # it was not seen being asked: its limits are unknown
 
     @property
     def compares(self) -> bool:

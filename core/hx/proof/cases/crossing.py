@@ -306,7 +306,7 @@ class _Crossing:
         if way in self._ways:
             return []
         if len(self._ways) > BUDGET.sizes.across:
-            return self._unheard(case, "enough other inputs were recorded")
+            return self._unheard(case, "enough others were listened to")
         self._ways.append(way)
         heard = self._listening.at(case)
         if isinstance(heard, str):

@@ -40,7 +40,7 @@ class Listening:
         """Return the escapes on a case's inputs, or why they are not known."""
         if case.name not in self._heard:
             if len(self._heard) == BUDGET.runs.listened_to:
-                return "enough other inputs were recorded"
+                return "enough others were listened to"
             self._heard[case.name] = self._listen(case)
         return self._heard[case.name]
 

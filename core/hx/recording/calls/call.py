@@ -66,7 +66,7 @@ class Call:
         if self._spec is None:
             try:
                 real = self.real()
-            except Exception as e:  # the model's own, that the caller hears as it is
+            except Exception as e:  # the model's own error, which the caller gets unchanged
                 raise ModelRaised from e
             self._spec = describe(real)
         return self._spec

@@ -107,7 +107,7 @@ class FunctionDoor(Door, TorchFunctionMode):
                 result = kind.__torch_function__(func, types, args, kwargs)
                 if result is not NotImplemented:
                     return result
-        return func(*args, **kwargs)  # PyTorch tells that nobody knows how
+        return func(*args, **kwargs)  # PyTorch raises the error for a missing kernel
 
 
 def _has_its_own(kind: type) -> bool:

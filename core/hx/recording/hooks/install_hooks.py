@@ -88,7 +88,7 @@ class recorded(Reversible):
     def __init__(self, recording: Recording, watch: Callable | None = None) -> None:
         self._recording, self._watch = recording, watch
         self._steps: list[Callable[[], Any]] = []
-        # Before 2.10, what PyTorch takes off its stack has to be held by somebody else, too.
+        # Before 2.10, what PyTorch takes off its stack has to be referenced elsewhere, too.
         self._doors = recording.running.doors = OperatorDoor(recording), FunctionDoor(recording)
 
     def _set_up(self) -> None:

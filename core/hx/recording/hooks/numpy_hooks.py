@@ -40,7 +40,8 @@ def places(recording: Recording) -> list[Place]:
     for name in ("array", "asarray", "asanyarray", "ascontiguousarray"):
         found[name] = _of_array(recording, name)
     found |= {name: _of_maker(recording, maker) for name, maker in MAKERS.items()}
-    found["empty"] = _of_maker(recording, MAKERS["zeros"], np.zeros)  # nobody asks what is there
+    # The contents of `empty` are undefined anyway.
+    found["empty"] = _of_maker(recording, MAKERS["zeros"], np.zeros)
     found |= {name: _of_function(recording, name) for name in _OF_LISTS}
     places: list[Place] = [(np, name, wrap) for name, wrap in found.items()]
     return [*places, (_GRIDS, "__getitem__", _of_grids(recording))]

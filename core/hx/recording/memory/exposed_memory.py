@@ -80,7 +80,7 @@ def tensor_at(
     """The tensor that was handed to NumPy and lies at this address in this form."""
     wanted = (address, shape, strides, dtype)
     if not address:
-        return None  # of what has no elements, nobody can tell
+        return None  # a tensor without elements has no address
     for held in recording.memory.numpy_tensors:
         if not is_freed(held):
             steps = tuple(step * held.element_size() for step in held.stride())

@@ -29,7 +29,7 @@ TESTS: dict[str, Callable] = {
 
 UNSET = object()  # the result where a script has returned before
 _ENDLESS = sys.maxsize  # rounds of a loop that a condition ends
-# Nodes that change what they are given: a list, or an attribute; of a fork, nobody looks.
+# Nodes that change what they are given: a list, or an attribute; forks are not inspected.
 _CHANGES = {"aten::append", "aten::extend", "aten::insert", "aten::pop", "aten::reverse",
             "aten::clear", "aten::_set_item", "aten::Delete", "aten::sort", "aten::remove",
             "prim::SetAttr", "prim::fork"}  # fmt: skip
@@ -65,7 +65,7 @@ def _either(run: ScriptRun, node: Any, test: torch.Tensor) -> Sequence[Any] | No
     first, second = node.blocks()
     before = _escape_count(run)
     took: list[tuple[list[Any], pytree.TreeSpec]] = []
-    given: list[Sequence[Any]] = []  # by each side, as long as nobody took it apart
+    given: list[Sequence[Any]] = []  # by each side, not yet flattened
 
     def results(block: Any) -> list[Any]:
         values = run.block(block, [])

@@ -27,7 +27,7 @@ class KeptTensor:
         """Return True if nothing can have happened to a tensor: for most, a look at a few numbers."""
         t, a = self.tensor, self.alias
         if t.is_nested:
-            return True  # nobody reads or writes one
+            return True  # it has no contents to read or write
         return (
             self.copy is None
             and self.version is not None

@@ -31,7 +31,7 @@ from .whole_state import Attributes, Untouched
 class Draws:
     """A flag that the model draws random numbers (an object, as `preserved` would be in a cycle)."""
 
-    seen = True  # until somebody looks, and sees none
+    seen = True  # until the next look finds none
 
 
 def _rewind(draws: Draws, state: torch.Tensor) -> None:
@@ -170,7 +170,7 @@ class preserved:
             self._restore()
 
     def __del__(self) -> None:
-        with contextlib.suppress(Exception):  # nobody hears it there
+        with contextlib.suppress(Exception):  # an error could not be reported from there
             self.close()
 
     # Remembering.
@@ -262,7 +262,7 @@ class preserved:
         if kind == "buffer":
             self._buffers[name] = tensor
         if id(tensor) in self._tensors or torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-            return  # what a cache holds from inside of a vmap that has ended, nobody can read
+            return  # a cached tensor of a vmap that has ended cannot be read
         if torch.nn.parameter.is_lazy(tensor):
             raise ExportError(
                 f"{name} has no shape yet: it belongs to a lazy module",
@@ -277,7 +277,7 @@ class preserved:
 
     def _restore(self) -> list[str]:
         modules, tensors = self._may_have_changed()
-        with contextlib.suppress(Exception):  # nobody needs to know it to put it back
+        with contextlib.suppress(Exception):  # it can be restored without this value
             if self._changed is None:  # before it is put back, for those who ask afterwards
                 self._changed = self._differences(tensors, bool(modules))
         lost, failed = [], None
