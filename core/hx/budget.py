@@ -201,8 +201,6 @@ class RoundLimits:
     alike: int = 3
     # Rounds at either end that may be unlike the others.
     unlike: int = 2
-    # Ifs in one another of which both sides are computed: each is written twice.
-    nested_ifs: int = 3
     # Rounds beyond the number of coefficients of a curve through numbers.
     beyond_coefficients: int = 2
     # Steps of a stair that must be seen; one more if they come in every round.
@@ -261,6 +259,8 @@ class NodeLimits:
     # Places where two recordings may meet again: for one question, and for all, because they nest.
     meetings: int = 200
     all_meetings: int = 1000
+    # Ifs in one another of which both sides are computed: each is written twice.
+    nested_ifs: int = 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,17 +198,8 @@ def loops(plain: Recipe, offer: OffersLoops, history: History, failed: Failed) -
         yield from selections(plain, history)
     recipe = as_carried_out(recipe, last)
     selects = recipe.folding is Folding.SELECTING  # which leaves nothing to unfold
-    if not selects and (
-        is_unsupported(last) or (isinstance(last, Wrong) and last.may_run_zero_times)
-    ):
-        # Rounds in which the state is still a constant differ from the others.
-        for folding in (Folding.UNFOLDED, Folding.COUNTING):
-            if folding is Folding.UNFOLDED and was_unfolded(last):
-                continue
-            if is_unsupported(last) or isinstance(last, Wrong):
-                recipe = replace(recipe, folding=folding)
-                last = yield from tried(recipe, own)
-                recipe = as_carried_out(recipe, last)
+    if not selects:
+        recipe, last = yield from unfolded(recipe, last, own)
     if not recipe.flow.branches and branches_on_values(last):
         # In more rounds, the model may ask new questions: whether a list has anything in it.
         branches = Branches(variations=tuple(own.values())[: BUDGET.runs.failed_inputs])
@@ -227,6 +218,22 @@ def loops(plain: Recipe, offer: OffersLoops, history: History, failed: Failed) -
     if recipe.flow.branches:
         last = yield from tried(recipe.without_branches(), own)
     return last
+
+
+def unfolded(
+    recipe: Recipe, last: Failure, failed: Failed
+) -> Generator[Recipe, Outcome, tuple[Recipe, Failure]]:
+    """Merge rounds of which the first, whose state is still a constant, differ from the others."""
+    if not is_unsupported(last) and not (isinstance(last, Wrong) and last.may_run_zero_times):
+        return recipe, last
+    for folding in (Folding.UNFOLDED, Folding.COUNTING):
+        if folding is Folding.UNFOLDED and was_unfolded(last):
+            continue
+        if is_unsupported(last) or isinstance(last, Wrong):
+            recipe = replace(recipe, folding=folding)
+            last = yield from tried(recipe, failed)
+            recipe = as_carried_out(recipe, last)
+    return recipe, last
 
 
 def selections(plain: Recipe, history: History) -> Generator[Recipe, Outcome, None]:

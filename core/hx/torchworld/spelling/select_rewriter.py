@@ -125,7 +125,7 @@ class _Ifs:
             return False
         if isinstance(node, ast.If):
             inner = [*node.body, *node.orelse]
-            return depth < BUDGET.rounds.nested_ifs and all(
+            return depth < BUDGET.nodes.nested_ifs and all(
                 self._is_plain(each, depth + 1) for each in inner
             )
         if isinstance(node, ast.Assign):
