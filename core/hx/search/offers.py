@@ -35,9 +35,9 @@ BESIDE_LOOPS = (
     "branches outside of the loop are recorded with one answer; torch.where computes both sides"
 )
 IN_ROUNDS = (
-    "the branches in its rounds do not become one If in a loop. Possible reasons are a list that is "
-    "longer on one side, a plain number that counts there, a break, or a model that runs too long to "
-    "be recorded for each round; torch.where computes both sides"
+    "the branches in its rounds do not become one If in a loop. Possible reasons are values of "
+    "different shapes on its sides, a break, or a model that runs too long to be recorded for each "
+    "round; torch.where computes both sides"
 )
 
 
