@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.shared.lost_sizes import lost
 from torch.testing import assert_close
 
 import hx
@@ -50,7 +51,7 @@ def test_a_merge_that_is_wrong_for_one_row_is_promised_for_two():
     def spread(x):
         mean, squares, count = torch.zeros(4), torch.zeros(4), 0
         for row in x:
-            count += 1
+            count = lost(count + 1)
             off = row - mean
             mean = mean + off / count
             squares = squares + off * (row - mean)

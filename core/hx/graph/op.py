@@ -251,6 +251,8 @@ class Op:
     def _decided(self, kind: str, size, told: str, *asked) -> int:
         replayed = getattr(self._call, "replayed", False)  # a view again: told already
         if dims.is_dynamic(size) and self._call is not None and not replayed:
+            if kind != "branch":
+                self._call.many = size
             origin = self._builder.origin
             where = None if origin is None or not origin.file else origin.where
             self._builder.note_escape(kind, told, where, [dims.asked(*asked)])

@@ -24,6 +24,7 @@ from ..torchworld.modes.meta_tensors import Blend
 from .memory.live_tensors import Entry, Family, Live, PossibleCopy
 from .origins import Frames
 from .reads.caught_exceptions import Raised
+from .rounds.known_lengths import KnownLengths
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Memory:
     """The values of tensors, and the memory that tensors share."""
 
     live: Live = dataclasses.field(default_factory=Live)
+    lengths: KnownLengths = dataclasses.field(default_factory=KnownLengths)
     # Calls that may copy or not, and tensors that may hold something else at other sizes.
     possible_copies: list[PossibleCopy] = dataclasses.field(default_factory=list)
     doubted: dict[int, tuple[Entry, Where]] = dataclasses.field(default_factory=dict)

@@ -25,6 +25,9 @@ class Listener:
     left: Callable[..., bool | None]  # (kind, detail, *asked): another answer for the model
     repeat: Callable[[list, Any], list]  # [c] * n
     pick: Callable[..., Any]  # (items, index): the item that a size picks; None if unknown
+    nodes: Callable[[], int]  # how many there are so far
+    questions: Callable[[], int]  # about values, so far
+    fill: Callable[[Any, Any, Any], None]  # (container, length, rounds): rounds have filled it
     compute: Callable[..., Any]  # (ufunc, inputs): the result that NumPy gives; None if unknown
     selects: bool  # both sides of Ifs in loops are computed
     selectable: set[tuple[str, int]]  # lines of loops where that would help
@@ -32,7 +35,7 @@ class Listener:
 
 def listen(listener: Listener | None) -> None:
     """Send the events of this thread's sizes to a listener."""
-    _local.listener = listener
+    _local.listener, _local.iterators = listener, {}
 
 
 def listening() -> Listener | None:
@@ -59,7 +62,34 @@ def decides(detail: str, asked: Asked, answer: bool) -> bool:
     _local.count = count() + 1
     _local.answers = getattr(_local, "answers", 0) + 1
     heard = None if listener is None else listener.left("branch", detail, asked)
+    _local.asked = asked
     return answer if heard is None else heard
+
+
+def answers() -> int:
+    """The number of questions about sizes that this thread has answered."""
+    return getattr(_local, "answers", 0)
+
+
+def last_asked() -> Asked:
+    """The last of these questions."""
+    return _local.asked
+
+
+def own_number(method: Callable[[Any], Any], x: Any) -> Any:
+    """The number that a method of an object returns, such as `__len__`, as it returns it."""
+    before = getattr(_local, "kept", False)
+    _local.kept = True
+    try:
+        return method(x)
+    finally:
+        _local.kept = before
+
+
+def returned(number: Any, name: str, *asked: Asked) -> None:
+    """Report a size that a method returns to compiled code, which makes a plain number of it."""
+    if not getattr(_local, "kept", False):
+        leaving("read", f"{name}() returns {number}", *asked)
 
 
 def compared(*keys: Any) -> None:
@@ -74,6 +104,24 @@ def looked_up(key: Any, kind: str, detail: str, *asked: Asked) -> None:
         known.discard(id(key))
     else:
         leaving(kind, detail, *asked)
+
+
+def nodes() -> int:
+    """The number of nodes that the recording has so far."""
+    listener = listening()
+    return 0 if listener is None else listener.nodes()
+
+
+def lasts(iterator: Any, rounds: Any) -> None:
+    """Note how many items an iterator of compiled code gives."""
+    if listening() is not None:
+        _local.iterators[id(iterator)] = iterator, rounds
+
+
+def rounds_of(iterator: Any) -> Any:
+    """The number of its items that was noted; None for any other."""
+    known = getattr(_local, "iterators", {}).get(id(iterator))
+    return None if known is None else known[1]
 
 
 def spelled(number: Any = None) -> None:

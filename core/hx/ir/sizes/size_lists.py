@@ -20,7 +20,7 @@ import torch
 from . import dims, integer_functions
 from .bounds import never_negative
 from .comparisons import Asked
-from .departures import begins, leaving
+from .departures import begins, leaving, nodes
 from .dims import DimFloat
 from .size_polynomials import Atom, Poly
 
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from ..value import Value
 
 Formula = Callable[["NodeWriter"], "Value"]
-_CALLER = "hx.torchworld.spelling.handed_sizes"  # calls compiled functions on behalf of the model
+# Modules that iterate on behalf of the model.
+_CALLERS = ("hx.torchworld.spelling.handed_sizes", "hx.torchworld.spelling.rounds")
 _WIDE = (torch.bool, torch.int64, torch.float64)  # dtypes of Python's numbers, narrowest first
 
 
@@ -148,7 +149,7 @@ class Whole(list):
 
     def __iter__(self) -> Any:
         frame: Any = sys._getframe(1)
-        while frame.f_globals.get("__name__") == _CALLER:
+        while frame.f_globals.get("__name__") in _CALLERS:
             frame = frame.f_back
         name = frame.f_globals.get("__name__", "")
         return self.gone_over(not name.startswith(("hx.", "torch.")))
@@ -158,7 +159,7 @@ class Whole(list):
         self.tell(over)
         if self.each is None or not self.same():
             return list.__iter__(self)
-        return map(self.each, range(len(self._was)))
+        return Turns(self, self.each, known=not over)
 
     def __add__(self, other: Any) -> Any:
         return _joined(self, other)
@@ -169,6 +170,46 @@ class Whole(list):
     def __reduce_ex__(self, protocol: Any) -> Any:
         self.tell()
         return list, ([*list.__iter__(self)],)
+
+
+class Turns:
+    """The items of a list as long as a size, one by one.
+
+    Code that takes all of them, and records nothing meanwhile, counts them: the numbers that it
+    makes of them are plain. That is reported unless what takes them is `known` to keep sizes.
+    """
+
+    def __init__(self, items: Whole, each: Callable[[int], Any], known: bool) -> None:
+        self.known = known
+        self._each, self._length, self._many = each, items.length, list.__len__(items)
+        self._taken = 0
+        self._nodes = nodes()  # before the first item, and those that items are
+
+    def __iter__(self) -> Turns:
+        return self
+
+    def __next__(self) -> Any:
+        if self._taken >= self._many:
+            self._end()
+            raise StopIteration
+        before = nodes()
+        found = self._each(self._taken)
+        self._nodes += nodes() - before
+        self._taken += 1
+        return found
+
+    def __length_hint__(self) -> int:
+        return self._many - self._taken
+
+    def left(self) -> Any:
+        """The number of items that are left, as a size; None if it is not known."""
+        return None if self._length is None else self._length - self._taken
+
+    def _end(self) -> None:
+        if not self.known and dims.is_dynamic(self._length) and nodes() == self._nodes:
+            told = f"{dims.spelled(self._length)} rounds are gone through by compiled code"
+            leaving("int", told, *dims.goes_on(self._length))
+        self.known = True
 
 
 class Given(list):

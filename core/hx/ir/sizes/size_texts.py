@@ -15,8 +15,10 @@ import operator
 import re
 import string
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
+
+import torch
 
 from . import departures, dims, text_formulas
 from .comparisons import Asked, content
@@ -235,10 +237,23 @@ def text(pieces: Iterable[Piece]) -> str:
 
 
 def has_size(x: Any) -> bool:
-    """Return True for a size, a text with one in it, and a tuple or a list of such."""
+    """Return True for a size, a text with one in it, and a tuple, a list or an object of such."""
     if isinstance(x, (tuple, list)):
         return any(map(has_size, x))
-    return dims.is_dynamic(x) or type(x) is SizeText
+    return dims.is_dynamic(x) or type(x) is SizeText or any(map(has_size, compared_parts(x)))
+
+
+def compared_parts(x: Any) -> Collection[Any]:
+    """The attributes of an object that compares itself in Python: a key such as a dataclass."""
+    kind = type(x)
+    if type(kind.__eq__) is not types.FunctionType or issubclass(kind, (str, int, float)):
+        return ()
+    held = None if isinstance(x, torch.Tensor) else getattr(x, "__dict__", None)
+    return [each for each in held.values() if _may_be_key(each)] if type(held) is dict else ()
+
+
+def _may_be_key(x: Any) -> bool:
+    return type(x) in (tuple, SizeText) or dims.is_dynamic(x)
 
 
 def pieces_of(value: Any, conversion: int = -1, form: str = "") -> list[Piece]:

@@ -137,7 +137,8 @@ class NodesBetween:
             shorter = each != 1 and not shapes.same(others[-1], each)
             pieces = Pieces(many, shape, self._read(whole), axis, shorter)
         self._note_elements(pieces, node.outputs)
-        self._sizes.append(length)
+        if node in self._needed:  # else nothing in the graph is as long
+            self._sizes.append(length)
         return True
 
     def _note_elements(self, source: Source, values: list[Value]) -> None:

@@ -20,8 +20,8 @@ from ...ir.node_reads import reads
 from ...ir.recipe import EndNumbers
 from ...ir.sizes import dims
 from ...ir.sizes.comparisons import Asked
+from ...ir.sizes.counted_whiles import counted
 from ...ir.value import Node, Origin, Value
-from ...recording.rounds.counted_whiles import counted
 from ...recording.rounds.loop_lengths import nodes_key
 from ...recording.rounds.round_counts import Known
 from ...recording.rounds.round_marks import length_of
@@ -143,6 +143,8 @@ class LoopWriter(NodesBetween):
                 return False
 
         found = repeats(nodes, self._known, self._begins, fits)
+        # Rounds that nothing follows from are no evidence of what a loop has counted.
+        found = [each for each in found if self._needed & {*nodes[each.start : each.end]}]
         found = [each for each in found if not _beside_loops(nodes[each.start : each.end])]
         later = Later(nodes, found, filter(self._is_cut, nodes), self._readers)
         self._later = later.splits

@@ -182,6 +182,8 @@ def settle(recording: Recording, choice, given: Arguments, call: Call, real, out
     """Bind the tensors of a real result to the values that the converter returned."""
     if not _bound_at_once(recording, call, real, outputs):
         _bind_each(recording, choice, given, call, real, outputs)
+    if call.many is not None and isinstance(real, (list, tuple)):
+        recording.memory.lengths.cut(recording.memory.live, call.many, real)
     if given.tensors:
         require_nothing_written(recording, choice, given)
 

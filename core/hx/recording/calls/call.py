@@ -40,7 +40,7 @@ def run_instead(
 class Call:
     """A call on its way from the model to the graph. The real one runs once, when first needed."""
 
-    __slots__ = ("_real", "_run", "_spec", "assigned", "choice", "done", "error", "given")
+    __slots__ = ("_real", "_run", "_spec", "assigned", "choice", "done", "error", "given", "many")
 
     def __init__(self, choice: Registration, given: Arguments, run: Callable[[], Any]) -> None:
         self.choice = choice
@@ -51,6 +51,7 @@ class Call:
         self.done = False
         self.error: BaseException | None = None
         self.assigned: list[tuple[Value, Value]] = []
+        self.many: Any = None  # the size that says how many results there are
 
     def real(self) -> Any:
         if not self.done:

@@ -12,7 +12,7 @@ import math
 import operator
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, ValuesView
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,14 +20,15 @@ import torch
 
 from ...budget import BUDGET
 from ...graph.op import Op
-from ...ir import shapes
 from ...ir.sizes import dims, integer_functions, size_lists
 from ...ir.sizes.bounds import never_negative
-from ...ir.sizes.departures import leaving, listening
+from ...ir.sizes.departures import leaving, listening, own_number
 from ...torchworld import patching, stored_callables
 from ...torchworld.model_packages import is_guest
 from ..reads.tensor_sizes import open_shape
 from ..recording import Recording
+from . import reductions
+from .reductions import any_size
 
 Wrap = Callable[[Callable], Callable]
 Place = tuple[Any, str, Wrap]
@@ -46,9 +47,9 @@ def places(recording: Recording, others: Iterable[Place]) -> list[Place]:
     # Keyed by the originals: another export, around this one or beside it, may have
     # replaced them already.
     wanted: dict[int, Wrap] = {id(len): _of_len(recording), id(range): _of_range(recording)}
-    wanted[id(min)] = _of_pick(recording, "ReduceMin", dims.smaller)
-    wanted[id(max)] = _of_pick(recording, "ReduceMax", dims.larger)
-    wanted[id(sum)] = _of_sum(recording)
+    wanted[id(min)] = reductions.of_pick(recording, "ReduceMin", dims.smaller)
+    wanted[id(max)] = reductions.of_pick(recording, "ReduceMax", dims.larger)
+    wanted[id(sum)] = reductions.of_sum(recording)
     wanted[id(pow)] = _of_power
     found: list[Place] = [
         (builtins, f.__name__, wanted[id(f)]) for f in (len, min, max, sum, range, pow)
@@ -112,10 +113,6 @@ def _modules(recording: Recording) -> list[types.ModuleType]:
     ]
 
 
-def _any_size(items: Iterable[Any]) -> bool:
-    return any(map(dims.is_dynamic, items))
-
-
 def _of_len(recording: Recording) -> Wrap:
     def wrap(original):
         def length(x, /):
@@ -125,17 +122,13 @@ def _of_len(recording: Recording) -> Wrap:
                 sizes = _sizes(recording, x)
                 if sizes:
                     return sizes[0]
-            if (
-                type(x) is list
-                and recording.builder.lengths is not None
-                and not recording.running.busy
-            ):
-                found = recording.builder.lengths.of_list(recording.memory.live, x)
+            if not recording.running.busy:
+                found = _of_container(recording, x)
                 if found is not None:
                     return found
             own = getattr(type(x), "__len__", None)
             if type(own) is types.FunctionType:  # the builtin makes its result plain
-                found = own(x)
+                found = own_number(own, x)
                 if type(found) is dims.Dim or (type(found) is int and found >= 0):
                     return found
             return original(x)
@@ -143,6 +136,15 @@ def _of_len(recording: Recording) -> Wrap:
         return length
 
     return wrap
+
+
+def _of_container(recording: Recording, x: Any) -> Any:
+    """The length of a list of pieces, or of the results of rounds; None for anything else."""
+    live, lengths = recording.memory.live, recording.builder.lengths
+    found = recording.memory.lengths.of(live, x)
+    if found is None and type(x) is list and lengths is not None:
+        return lengths.of_list(live, x)
+    return found
 
 
 def _sizes(recording: Recording, tensor: torch.Tensor) -> Any:
@@ -155,104 +157,22 @@ def _sizes(recording: Recording, tensor: torch.Tensor) -> Any:
         recording.running.busy = False
 
 
-def _of_pick(recording: Recording, reduce: str, combine: Callable) -> Wrap:
-    def wrap(original):
-        def picked(*args, **kwargs):
-            if (
-                len(args) == 1
-                and not kwargs
-                and not recording.running.busy
-                and _lengths_in(args[0])
-            ):
-                return args[0].amax() if combine is dims.larger else args[0].amin()
-            found = _of_whole(recording, reduce, original, args) if not kwargs else None
-            if found is not None:
-                return found
-            if len(args) == 1 and isinstance(args[0], (Iterator, ValuesView)):
-                args = ([*args[0]],)  # min(x.shape[0] for x in several): gone through only once
-            several = args[0] if len(args) == 1 else args
-            items: Any = several if isinstance(several, (tuple, list)) else None
-            if items and kwargs.keys() <= {"default"}:
-                if (vector := shapes.listed(items)) is not None:
-                    number = original([*map(dims.plain, items)])
-                    op = Op(recording.builder)
-                    return size_lists.number(getattr(op, reduce)(vector, [0], keepdims=0), number)
-                if _any_size(items) and all(isinstance(n, (int, float)) for n in items):
-                    return functools.reduce(combine, items)
-            if items and kwargs.keys() == {"key"} and _any_size(items):
-                return _by_key(items, kwargs["key"], combine is dims.larger)
-            return original(*args, **kwargs)
-
-        return picked
-
-    return wrap
-
-
-def _sized(items: Any) -> bool:
-    """Return True for a list or a tuple with sizes in it."""
-    return isinstance(items, (tuple, list)) and _any_size(items)
-
-
-def _by_key(items: Iterable[Any], key: Callable | None, largest: bool) -> Any:
-    """Return the first of the largest, or of the smallest; a float would not ask a size."""
-    key = key or (lambda each: each)
-    found, *rest = items
-    known = key(found)
-    for each in rest:
-        mine = key(each)
-        one, other = (known, mine) if largest else (mine, known)  # is one smaller?
-        if other > one if type(one) is float and dims.is_dynamic(other) else one < other:
-            found, known = each, mine
-    return found
-
-
-def _lengths_in(x: Any) -> bool:
-    """Return True for a 1-d tensor of integers, whose largest element PyTorch finds in one call;
-    Python would compare its elements one by one. For floats, the two may answer differently (NaN).
-    """
-    if not isinstance(x, torch.Tensor) or x.dim() != 1 or not dims.plain(x.numel()):
-        return False
-    return not (x.is_floating_point() or x.is_complex() or x.dtype is torch.bool)
-
-
-def _of_sum(recording: Recording) -> Wrap:
-    def wrap(original):
-        def summed(*args, **kwargs):
-            found = _of_whole(recording, "ReduceSum", original, args) if not kwargs else None
-            if found is None and args and _sized(args[0]) and type(args[0]) is not size_lists.Whole:
-                found = kwargs.get("start", args[1] if len(args) > 1 else 0)
-                for each in args[0]:  # a float would not ask the size that is added to it
-                    found = each + found if type(found) is float else found + each
-            return original(*args, **kwargs) if found is None else found
-
-        return summed
-
-    return wrap
-
-
 def _of_power(original: Callable) -> Callable:
     """Compute powers with sizes: Python never asks the exponent or the modulus."""
 
     def power(base, exp, mod=None):
-        if mod is not None and _any_size((base, exp, mod)):
+        if mod is not None and any_size((base, exp, mod)):
             return integer_functions.power_modulo(base, exp, mod)
         return original(base, exp, mod)
 
     return power
 
 
-def _of_whole(recording: Recording, reduce: str, original: Callable, args: tuple) -> Any:
-    """Reduce a list that is as long as a size (`sum(range(n))`) to one number; None for anything else."""
-    if len(args) != 1 or type(args[0]) is not size_lists.Whole or not list.__len__(args[0]):
-        return None
-    return args[0].reduced(Op(recording.builder), reduce, original)
-
-
 def _of_range(recording: Recording) -> Wrap:
     def wrap(original):
         def counted(*args):
             args = tuple(map(_number, args))
-            if not _any_size(args):
+            if not any_size(args):
                 return original(*args)
             found = size_lists.counted(*args)
             return (
@@ -270,15 +190,10 @@ def _of_enumerate(recording: Recording) -> Wrap:
     """`enumerate` over something as long as a size, with numbers that the graph has."""
     length = _of_len(recording)(len)
 
-    def long(items: Any) -> Any:
-        if type(items) is tuple:
-            pieces = recording.builder.lengths.of_pieces(recording.memory.live, items)
-            return length([*items]) if pieces is None else pieces
-        return length(items) if isinstance(items, (torch.Tensor, list)) else None
-
     def wrap(original):
         def numbered(items, start=0):
-            many = long(items)
+            several = [*items] if type(items) is tuple else items
+            many = length(several) if isinstance(several, (torch.Tensor, list)) else None
             if type(many) is not dims.Dim:
                 return original(items, start)
             return zip(
@@ -300,7 +215,7 @@ def _number(x: Any) -> Any:
 def _telling(name: str) -> Wrap:
     def wrap(original):
         def telling(*args, **kwargs):
-            if _any_size(args):
+            if any_size(args):
                 asked = dims.asked(original, *args)
                 leaving("float", f"math.{name}({_spelled(args)})", asked)
             return original(*args, **kwargs)
@@ -325,7 +240,7 @@ def _telling_length(name: str) -> Wrap:
     def wrap(original):
         def telling(*args, **kwargs):
             given = [*args, *kwargs.values()]
-            if not _any_size(given):
+            if not any_size(given):
                 return original(*args, **kwargs)
             called = _Named(original, tuple(kwargs))
             leaving("int", f"{name}({_spelled(given)})", dims.asked(called, *given))
@@ -357,7 +272,7 @@ def _carried(form: Callable[..., Any]) -> Wrap:
 
     def wrap(original):
         def carried(*args):
-            return form(original, *args) if _any_size(args) else original(*args)
+            return form(original, *args) if any_size(args) else original(*args)
 
         return carried
 
@@ -418,7 +333,7 @@ def _of_broadcast(original: Callable) -> Callable:
     """The common shape of two, as distributions ask for it."""
 
     def common(a, b):
-        if _any_size((*a, *b)):
+        if any_size((*a, *b)):
             return torch.Size(torch.broadcast_shapes(a, b))
         return original(a, b)
 

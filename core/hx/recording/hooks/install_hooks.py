@@ -35,9 +35,11 @@ from ...torchworld.modes import modes
 from ...torchworld.spelling import (
     followed_functions,
     handed_sizes,
+    iterations,
     lookups,
     reachable_functions,
     respelling,
+    rounds,
     spellings,
 )
 from ...torchworld.state import function_caches
@@ -54,6 +56,7 @@ from . import (
     fused,
     layers_by_index,
     numpy_hooks,
+    reductions,
     threads,
     written_code,
 )
@@ -70,9 +73,12 @@ _SIZE_CODE = frozenset(
         followed_functions,
         handed_sizes,
         integer_functions,
+        iterations,
         lookups,
         patching,
+        reductions,
         respelling,
+        rounds,
         size_lists,
         size_texts,
         spellings,
@@ -125,6 +131,9 @@ class recorded(Reversible):
                 functools.partial(size_left, recording, _SIZE_CODE),
                 size_lists.repeated,
                 functools.partial(layers_by_index.from_list, recording),
+                lambda: len(recording.builder.nodes),
+                lambda: sum(question.of_values for question in recording.questions.each),
+                recording.memory.lengths.fill,
                 functools.partial(numpy_arrays.beside, recording),
                 recording.switches.selects,
                 recording.code.selectable,

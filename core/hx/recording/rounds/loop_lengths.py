@@ -88,14 +88,6 @@ class Lengths:
         values = [entry.value for entry in entries if entry is not None]
         return self._as_many(self.known(), values)
 
-    def of_pieces(self, live: Live, held: Sequence[Any]) -> Any:
-        """Return the number of pieces that one call cut a tensor into; None for anything else."""
-        entries = [live.entries.get(id(each)) for each in held]
-        nodes = {id(entry.value.node) for entry in entries if entry is not None}
-        if len(held) < BUDGET.rounds.alike_far or len(nodes) > 1 or not all(entries):
-            return None
-        return self.known().before(len(self._builder.nodes)).get(len(held))
-
     def repeats(self, given: Arguments) -> None:
         """Mark a list that got the same constant in each round as such."""
         items = given.args[0] if given.args else None

@@ -9,9 +9,9 @@ from ...budget import BUDGET
 from ...ir.escapes import Escape
 from ...ir.sizes import dims, size_lists
 from ...ir.sizes.comparisons import Asked, At, Unforeseen
+from ...ir.sizes.counted_whiles import counted
 from ...ir.sizes.size_polynomials import Poly
 from ...ir.value import Node
-from .counted_whiles import counted
 from .round_counts import Asking, Known
 
 

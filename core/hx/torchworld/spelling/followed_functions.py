@@ -12,14 +12,16 @@ from typing import Any
 
 import torch
 
-from ...ir.sizes import dims, size_lists, size_texts
-from . import lookups
+from ...ir.sizes import departures, dims, size_lists, size_texts
+from ...ir.sizes.bounds import never_negative
+from ...ir.sizes.departures import own_number
+from . import lookups, rounds
 
 
 def whole(x: Any = 0, *more: Any, **named: Any) -> Any:
     """int(x)"""
     more = (*more, *named.values())
-    x = x if more else _number(x, "__int__")
+    x = x if more else number_of(x, "__int__")
     if type(x) is size_texts.SizeText:
         return size_texts.followed(int, x, *more)
     if more or not dims.is_dynamic(x):
@@ -31,11 +33,11 @@ def real(x: Any = 0.0) -> Any:
     """float(x)"""
     if type(x) is size_texts.SizeText:
         return size_texts.followed(float, x)
-    x = _number(x, "__float__")
+    x = number_of(x, "__float__")
     return x * 1.0 if type(x) is dims.Dim else x if type(x) is dims.DimFloat else float(x)
 
 
-def _number(x: Any, method: str) -> Any:
+def number_of(x: Any, method: str) -> Any:
     """The number in a tensor of one element, asked for by a name that the doors know, or that of an
     object, as its own method returns it: Python would make a plain number of it.
     """
@@ -43,14 +45,27 @@ def _number(x: Any, method: str) -> Any:
         return x.item() if x.numel() == 1 and not x.dtype.is_complex else x
     own = getattr(type(x), method, None)
     if type(own) is types.FunctionType and not dims.is_dynamic(x):
-        found = own(x)
+        found = own_number(own, x)
         return found if isinstance(found, (int, float)) else x
     return x
 
 
+def hashed(x: Any) -> Any:
+    """hash(x), which for a size is the number itself"""
+    found = x if isinstance(x, torch.Tensor) else number_of(x, "__hash__")
+    return found if type(found) is dims.Dim and never_negative(found.poly) else hash(found)
+
+
+def returned(number: Any, name: str) -> Any:
+    """number, in the method of an object that returns it: `return self.n` in `__hash__`"""
+    if dims.is_dynamic(number):
+        departures.returned(dims.spelled(number), name, *dims.goes_on(number))
+    return number
+
+
 def indexed(x: Any) -> Any:
     """operator.index(x)"""
-    x = _number(x, "__index__")
+    x = number_of(x, "__index__")
     return x if type(x) is dims.Dim else operator.index(x)
 
 
@@ -59,7 +74,7 @@ def listed(*given: Any) -> list:
     if not given:
         return []
     (x,) = given
-    return x.copy() if type(x) is size_lists.Whole else [*x]
+    return x.copy() if type(x) is size_lists.Whole else rounds.collected(lambda items: [*items], x)
 
 
 def interned(text: Any) -> str:
@@ -79,6 +94,7 @@ FOLLOWED: dict[int, Callable] = {
         (int, whole),
         (float, real),
         (operator.index, indexed),
+        (hash, hashed),
         (str, lookups.as_text),
         (repr, lookups.as_repr),
         (hex, lookups.as_hex),

@@ -30,11 +30,12 @@ import torch
 
 from ...ir.sizes import dims
 from ...ir.sizes.comparisons import Asked, content
-from ...ir.sizes.departures import count, leaving
+from ...ir.sizes.departures import count, lasts, leaving
 from ...ir.sizes.size_lists import Whole
 from ...ir.sizes.size_texts import SizeText, all_plain
 from . import lookups
 from .followed_functions import FOLLOWED
+from .iterations import combined, follow
 
 _COMPILED = (  # kinds of functions
     types.BuiltinFunctionType,
@@ -220,6 +221,8 @@ def _method_reads(owner: Any, name: str) -> bool:
 
 def passed(function: Any) -> Any:
     """The function that is called: watched, if it may read the number of a size."""
+    if function is None:
+        return None
     followed = FOLLOWED.get(id(function))
     if followed is not None:
         return followed
@@ -291,7 +294,12 @@ def _called(function: Any, args: tuple, named: dict[str, Any]) -> Any:
     if _is_one_of(function, _RUNS) and len(args) == 1 and not named:
         frame: Any = sys._getframe(2)
         return function(*args, frame.f_globals, frame.f_locals)
-    return function(*args, **named)
+    many = combined(function, args)
+    if many is None:
+        return function(*args, **named)
+    made = function(*(follow(iter(each)) for each in args), **named)
+    lasts(made, many)
+    return made
 
 
 def _carries(result: Any) -> bool:

@@ -19,7 +19,14 @@ from ...ir.sizes import departures, dims, size_texts
 from ...ir.sizes.size_lists import Whole
 from ...ir.sizes.size_texts import SizeText, has_size
 
-_TABLES = (dict, collections.OrderedDict, torch.nn.ModuleDict, torch.nn.ParameterDict)
+_TABLES = (
+    dict,
+    collections.OrderedDict,
+    collections.defaultdict,
+    collections.Counter,
+    torch.nn.ModuleDict,
+    torch.nn.ParameterDict,
+)
 _SETS = (set, frozenset)
 _KEYS: tuple[type, ...] = (type({}.keys()), type(collections.OrderedDict().keys()))
 _NONE = object()
@@ -66,14 +73,15 @@ def is_table(container: Any, key: Any) -> bool:
 def entry(table: Any, key: Any) -> Any:
     """table[key]"""
     found = _found(key, table.keys())
-    if found is _NONE:
+    if found is _NONE and not hasattr(table, "__missing__"):
         raise KeyError(key)
-    return table[known(found)]
+    return table[known(key if found is _NONE else found)]
 
 
 def known(key: Any) -> Any:
     """A key that was compared with all keys of a container: its lookup decides nothing more."""
-    departures.compared(*(key if isinstance(key, tuple) else (key,)))
+    held = size_texts.compared_parts(key)
+    departures.compared(*(held or (key if isinstance(key, tuple) else (key,))))
     return key
 
 
@@ -91,6 +99,14 @@ def got(table: Any, *args: Any, **kwargs: Any) -> Any:
         return table.get(*args, **kwargs)
     found = _found(args[0], table.keys())
     return table[known(found)] if found is not _NONE else args[1] if len(args) > 1 else None
+
+
+def popped(table: Any, key: Any, *default: Any) -> Any:
+    """table.pop(key, default)"""
+    found = _found(key, table.keys())
+    if found is _NONE and not default:
+        raise KeyError(key)
+    return default[0] if found is _NONE else table.pop(known(found))
 
 
 def attribute(owner: Any, name: Any, *default: Any) -> Any:
@@ -135,7 +151,12 @@ def _keys(container: Any) -> list[Any] | None:
         return [*container] if len(container) <= BUDGET.objects.keys else None
     if kind not in (*_SETS, *_TABLES, *_KEYS) or len(container) > BUDGET.objects.keys:
         return None
-    return sorted(container, key=repr) if kind in _SETS else [*container]
+    return sorted(container, key=_shown) if kind in _SETS else [*container]
+
+
+def _shown(key: Any) -> str:
+    """The text of a key, which is the same in each run."""
+    return "" if type(key).__repr__ is object.__repr__ else repr(key)
 
 
 def _found(key: Any, keys: Iterable[Any]) -> Any:

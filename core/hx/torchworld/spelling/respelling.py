@@ -30,7 +30,8 @@ import torch
 from ...ir.knowledge import Knowledge
 from .. import patching
 from . import handed_sizes, reachable_functions, select_rewriter
-from .speller import BUILTINS, METHODS, Speller, lists_made_in
+from .counted_names import kept
+from .speller import BUILTINS, GIVES_NUMBER, METHODS, Speller, lists_made_in
 from .spellings import HELPERS, KINDS
 
 _WORDS = {
@@ -191,6 +192,7 @@ _REMAINDERS = {
     for number, (_, sign) in enumerate(getattr(dis, "_nb_ops", ()))
     if sign in ("%", "%=")
 }
+_LOOP = dis.opmap["FOR_ITER"]
 _SUBSCRIPTS = {dis.opmap[name] for name in _LOOKS_UP if name in dis.opmap}
 
 
@@ -205,7 +207,11 @@ def _may_lose(code: types.CodeType) -> bool:
     words = set(reachable_functions.names(code))
     sizes = {"int", "float", "type", "shape", "size", "numel", "append", "stack", "cat", *KINDS}
     floats = any(type(c) is float for c in code.co_consts)
+    if code.co_name in GIVES_NUMBER:
+        return True
     if words & (sizes | _WORDS) or "range" in words or floats or _comprehends(code):
+        return True
+    if _LOOP in code.co_code[::2]:
         return True
     steps = {*zip(code.co_code[::2], code.co_code[1::2])}
     return not _SUBSCRIPTS.isdisjoint(code.co_code[::2]) or not _REMAINDERS.isdisjoint(steps)
@@ -231,10 +237,11 @@ def _respelled(code: types.CodeType, owner: str, readers: frozenset[str]) -> typ
     plain = _compiled(made, code, owner)
     if plain is None or not _same(plain, code):
         return None  # the file was changed since, or something else wrote the code
-    lists = lists_made_in(made)
+    lists, counted = lists_made_in(made), kept(made)
     selects = select_rewriter.rewrite_loops(made, lists)
-    speller = Speller(_own_names(code), lists, readers | handed_sizes.imported(made))
-    made.body = [speller.visit(statement) for statement in made.body]
+    readers = readers | handed_sizes.imported(made)
+    speller = Speller(_own_names(code), lists, readers, counted, made.name)
+    made = speller.visit_body(made)
     return _compiled(made, code, owner) if speller.changed or selects else None
 
 

@@ -205,8 +205,8 @@ class _Ifs:
     def _appending(self, node: ast.stmt, tests: list[str]) -> ast.stmt:
         """Rewrite rows.append(x) for the lists that the loop's Ifs append to."""
         name = _appended_to(node)
-        if name is None or name not in self._lists:
-            return node
+        if name is None or name not in (self._lists if tests else self.appended):
+            return node  # a list that all rounds append to stays as it is
         self.appended.add(name)
         assert isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
         given = [ast.Name(name, ast.Load()), *node.value.args]
@@ -247,7 +247,7 @@ class _Expressions(ast.NodeTransformer):
         (test,) = one.ifs
         one.ifs = []
         other.elt = _call(node, "entry", tested(test), _later(other.elt))
-        both = _call(node, "collected", other)
+        both = _call(node, "taken_items", other)
         return ast.copy_location(ast.IfExp(_call(node, "selecting_items"), both, node), node)
 
 

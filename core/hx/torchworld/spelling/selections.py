@@ -216,6 +216,6 @@ HELPERS: dict[str, Callable] = {
     "selected": selected,
     "entry": entry,
     "appended": appended,
-    "collected": collected,
+    "taken_items": collected,
     "collect": collect,
 }

@@ -4,43 +4,59 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from typing import Any, TypeGuard
 
 from . import asked_together, handed_sizes
+from .loop_speller import LoopSpeller, collects
 from .spellings import KINDS, OPERATORS, SIGNS
 
 # The functions called in their place.
 BUILTINS = {"int": "whole", "float": "real", "type": "kind", "list": "listed",
             "str": "as_text", "repr": "as_repr", "hex": "as_hex", "oct": "as_octal",
             "bin": "as_binary"}  # fmt: skip
-METHODS = {"get": "got", "join": "put_together", "format": "formatted"}
+METHODS = {
+    "get": "got",
+    "pop": "popped",
+    "setdefault": "got_or_set",
+    "join": "put_together",
+    "format": "formatted",
+}
+# Methods whose result compiled code makes a plain number.
+GIVES_NUMBER = frozenset(
+    {"__hash__", "__len__", "__index__", "__length_hint__", "__int__", "__float__"}
+)
 _ATTRIBUTES = {"getattr": "attribute", "hasattr": "has_attribute", "setattr": "set_attribute",
                "delattr": "set_attribute"}  # fmt: skip
 
 
-class Speller(ast.NodeTransformer):
+class Speller(LoopSpeller):
     """A rewriter that puts calls in place of the operations that lose a size."""
 
     def __init__(
-        self, local: set[str], lists: Container[str] = (), readers: Container[str] = ()
+        self,
+        local: set[str],
+        lists: Container[str] = (),
+        readers: Container[str] = (),
+        kept: Mapping[int, list[ast.expr]] | None = None,
+        name: str = "",
     ) -> None:
-        self.changed = False
+        super().__init__(kept or {})
+        self.name = name  # of the function
         self.readers = readers  # names of what may read a number out of a size
         self.local = local  # names that are not what they are everywhere
         self.lists = lists  # names of lists that are made here
 
-    def _called(self, at: ast.AST, helper: str, *args: ast.expr) -> ast.expr:
-        self.changed = True
-        name = ast.copy_location(ast.Name(f"_hx_{helper}", ast.Load()), at)
-        return ast.copy_location(ast.Call(name, list(args), []), at)
-
-    def visit_If(self, node: ast.If | ast.IfExp | ast.While) -> Any:
+    def visit_If(self, node: ast.If | ast.IfExp) -> Any:
         self.generic_visit(node)
         node.test = self._tested(node.test)
         return node
 
-    visit_IfExp = visit_While = visit_If
+    visit_IfExp = visit_If
+
+    def visit_While(self, node: ast.While) -> Any:
+        node.test = self._tested(node.test)
+        return super().visit_While(node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
         self.generic_visit(node)
@@ -92,6 +108,12 @@ class Speller(ast.NodeTransformer):
         value = self._called(node, f"{kind[0]}_there", old, node.value)
         value = self._stored(node.target, value)
         return ast.copy_location(ast.Assign([node.target], value), node)
+
+    def visit_Return(self, node: ast.Return) -> ast.Return:
+        self.generic_visit(node)
+        if self.name in GIVES_NUMBER and node.value is not None:
+            node.value = self._called(node, "returned", node.value, ast.Constant(self.name))
+        return node
 
     def visit_Raise(self, node: ast.Raise) -> ast.Raise:
         return node  # what an error says decides nothing
@@ -158,6 +180,8 @@ class Speller(ast.NodeTransformer):
             return self._zipped(node)
         if getattr(node.func, "attr", name) in KINDS and node.args and not node.keywords:
             return self._called(node, "made", node.func, *node.args)
+        if collects(node, self.local):
+            return self._called(node, "collected", node.func, *node.args)
         return self._of_builtin(node, name) or self._handed(node)
 
     def _of_builtin(self, node: ast.Call, name: str) -> ast.expr | None:
@@ -212,13 +236,12 @@ class Speller(ast.NodeTransformer):
 
     def visit_ListComp(self, node: ast.ListComp) -> Any:
         """Rewrite [i for i in x] as list(x)."""
-        self.generic_visit(node)
         each, *more = node.generators
         name = node.elt.id if isinstance(node.elt, ast.Name) else ""
         same = isinstance(each.target, ast.Name) and each.target.id == name
         if more or each.ifs or each.is_async or not same:
-            return node
-        return self._called(node, "listed", each.iter)
+            return self._collected(node)
+        return self._called(node, "listed", self.visit(each.iter))
 
     def visit_List(self, node: ast.List) -> Any:
         """Rewrite [*x] as list(x)."""
@@ -229,7 +252,8 @@ class Speller(ast.NodeTransformer):
     def visit_Subscript(self, node: ast.Subscript) -> Any:
         self.generic_visit(node)
         index = node.slice
-        if not isinstance(node.ctx, ast.Load) and _is_named(node.value) and _maybe_size(index):
+        known = isinstance(index, ast.Constant) or _maybe_size(index)  # a key, beside a size
+        if not isinstance(node.ctx, ast.Load) and _is_named(node.value) and known:
             owner = copy.deepcopy(node.value)
             node.slice = self._called(index, "place", owner, index)
         if not isinstance(node.ctx, ast.Load):

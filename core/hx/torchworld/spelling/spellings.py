@@ -19,6 +19,7 @@ from . import (
     followed_functions,
     handed_sizes,
     lookups,
+    rounds,
     select_rewriter,
     selections,
 )
@@ -118,6 +119,8 @@ def at(container: Any, index: Any) -> Any:
         return lookups.entry(container, index)
     if type(container) is size_texts.SizeText:
         return container[index]
+    if type(index) is not int and isinstance(container, (list, tuple)):
+        index = followed_functions.number_of(index, "__index__")
     picks = type(index) is not int and isinstance(container, (list, tuple))
     listener = listening() if picks else None
     if listener is not None:
@@ -150,6 +153,20 @@ def place(container: Any, index: Any) -> Any:
     if type(index) is dims.Dim and dims.goes_on(index)[0].is_of_named_sizes():
         _tell_index(container, index, "item {} of a {} is set")
     return lookups.put(container, index)
+
+
+def popped(table: Any, *args: Any, **kwargs: Any) -> Any:
+    """table.pop(key, default)"""
+    if not args or kwargs or not lookups.is_table(table, args[0]):
+        return handed_sizes.passed(table.pop)(*args, **kwargs)
+    return lookups.popped(table, *args)
+
+
+def got_or_set(table: Any, *args: Any, **kwargs: Any) -> Any:
+    """table.setdefault(key, default)"""
+    if not args or kwargs or not lookups.is_table(table, args[0]):
+        return handed_sizes.passed(table.setdefault)(*args, **kwargs)
+    return table.setdefault(lookups.put(table, args[0]), *args[1:])
 
 
 def stored(value: Any, container: Any) -> Any:
@@ -269,6 +286,8 @@ HELPERS: dict[str, Callable] = {
     "inside": lookups.inside,
     "outside": lookups.outside,
     "got": lookups.got,
+    "popped": popped,
+    "got_or_set": got_or_set,
     "attribute": lookups.attribute,
     "has_attribute": lookups.has_attribute,
     "set_attribute": set_attribute,
@@ -287,6 +306,11 @@ HELPERS: dict[str, Callable] = {
     "set_as": set_as,
     "identical": identical,
     "different": different,
+    "rounds": rounds.Rounds,
+    "counts": rounds.counts,
+    "number": rounds.number,
+    "collected": rounds.collected,
+    "returned": followed_functions.returned,
     **asked_together.HELPERS,
     **selections.HELPERS,
     **select_rewriter.FUNCTIONS,

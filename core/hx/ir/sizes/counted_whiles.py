@@ -5,8 +5,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable
 
-from ...ir.sizes.comparisons import Asked
-from ...ir.sizes.size_polynomials import Poly
+from .comparisons import Asked
+from .size_polynomials import Poly
 
 # Comparisons that hold while one side is larger; and those that hold while it is equal, too.
 _MORE = {operator.gt, operator.le, operator.ne, operator.eq}
