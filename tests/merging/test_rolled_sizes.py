@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 import hx
+from hx.ir.sizes import bounds
 from hx.ir.sizes.bounds import never_negative
 from hx.ir.sizes.comparisons import At
 from hx.ir.sizes.size_operations import binary, from_something
@@ -88,6 +89,16 @@ def test_what_is_known_of_sizes_is_true_of_them():
                 at = At({"n": n, "m": m})
                 assert at(poly) >= 0 or not counts
                 assert at(poly) == at(same) or not (n and m)
+
+
+def test_a_bound_below_zero_as_recorded_is_followed_no_further(monkeypatch):
+    low, high, steps = Poly.of(0), Poly.of(Atom("size", ("n", 0), 64)), []
+    for _ in range(4):  # the middle of a middle
+        low = binary("div", low + high, Poly.of(2))
+    given = bounds._undivided
+    monkeypatch.setattr(bounds, "_undivided", lambda poly: steps.append(poly) or given(poly))
+    assert not bounds.settled("==", high - low, Poly.of(1))
+    assert all(poly.hint >= 0 for poly in steps)
 
 
 def each_that_is_positive(x):

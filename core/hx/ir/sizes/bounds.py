@@ -12,6 +12,8 @@ from .size_polynomials import Atom, Poly
 
 def never_negative(poly: Poly, steps: int = BUDGET.nodes.divisions) -> bool:
     """Return True when no size can make it negative."""
+    if poly.hint < 0 and not poly.unsure:
+        return False  # it is negative at the recorded sizes
     if poly.counts or all(_term_ok(mono, c, steps) for mono, c in poly.terms.items()):
         return True
     for find in (_without_rest, _undivided) if steps else ():
