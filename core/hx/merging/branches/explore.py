@@ -145,6 +145,7 @@ class Exploration:
         self._tried: set[Answers] = set()
         self._between: set[Answers] = set()  # tried as a way between two recordings
         self._joined = Joined(row_of(first))
+        self._ways_of: tuple[Row, Reached] | None = None  # the ways of the row that is joined
         self._postponing = False  # rows whose new `If`s have no results
         self._refused: dict[tuple[bool, ...], Exception] = {}  # by the answers that led there
         self._of_values = _of_values(first)
@@ -289,7 +290,10 @@ class Exploration:
             raise too_many()
 
     def _reached(self) -> Reached:
-        return Reached(self._joined.row.items, self._sizes)
+        row = self._joined.row
+        if self._ways_of is None or self._ways_of[0] is not row:
+            self._ways_of = row, Reached(row.items, self._sizes)
+        return self._ways_of[1]
 
     @functools.cached_property
     def _elsewhere(self) -> Elsewhere | None:

@@ -120,6 +120,25 @@ class Stretch:
         return within and self.period % other.period == 0
 
 
+class _Stretches:
+    """Stretches by period: a recording of many rounds has thousands."""
+
+    def __init__(self) -> None:
+        self._by_period: dict[int, list[Stretch]] = {}
+
+    def add(self, stretch: Stretch) -> None:
+        self._by_period.setdefault(stretch.period, []).append(stretch)
+
+    def make_up(self, stretch: Stretch) -> bool:
+        """Return True if its period consists of periods of one of these."""
+        return any(
+            stretch.is_several_of(each)
+            for period, some in self._by_period.items()
+            if stretch.period % period == 0
+            for each in some
+        )
+
+
 class _Search:
     """Repeats found so far, and the stretches of nodes that were looked at."""
 
@@ -128,18 +147,18 @@ class _Search:
     ) -> None:
         self._nodes, self._known, self._begins, self._fits = nodes, known, begins, fits
         self._found: list[Repeat] = []
-        self._shortest: list[Stretch] = []
-        self._in_rows: list[Stretch] = []  # of inner rounds that follow one another
+        self._shortest = _Stretches()
+        self._in_rows = _Stretches()  # of inner rounds that follow one another
         self._left: list[Stretch] = []  # whose number no size says
 
     def look_at(self, stretch: Stretch) -> None:
         """Find the repeat, or the rows of inner repeats, of which a stretch consists."""
-        if any(map(stretch.is_several_of, self._in_rows)):
+        if self._in_rows.make_up(stretch):
             return  # inner rounds come first
         # Rounds made of a few equal parts are told from these by where rounds begin.
-        parted = any(map(stretch.is_several_of, self._shortest))
+        parted = self._shortest.make_up(stretch)
         if not parted:
-            self._shortest.append(stretch)
+            self._shortest.add(stretch)
         for repeat in self._of_known_number(stretch):
             marked = self._from_marks(repeat) if parted else repeat
             if marked is None:
@@ -149,7 +168,10 @@ class _Search:
                 return
         rows = self._rows(stretch)
         self._found += rows
-        (self._in_rows if rows else self._left).append(stretch)
+        if rows:
+            self._in_rows.add(stretch)
+        else:
+            self._left.append(stretch)
 
     def _of_known_number(self, stretch: Stretch) -> Iterator[Repeat]:
         """Yield repeats that are about as many as a known size, the nearest first."""
@@ -255,13 +277,14 @@ def counts(nodes: list[Node]) -> tuple[set[int], set[int]]:
 
     63 repeats are also 31 times two of these, and 21 times three.
     """
-    each: list[tuple[int, int, int]] = []
-    several: set[int] = set()
+    shortest, several, known = set[int](), set[int](), _Stretches()
     for period, start, end in _periods(nodes, BUDGET.rounds.alike_far):
-        several.add((end - start) // period)
-        if not any(period % p == 0 and a <= start and end <= b for p, a, b in each):
-            each.append((period, start, end))
-    return {(end - start) // period for period, start, end in each}, several
+        stretch = Stretch(period, start, end)
+        several.add(stretch.often)
+        if not known.make_up(stretch):
+            known.add(stretch)
+            shortest.add(stretch.often)
+    return shortest, several
 
 
 def _periods(nodes: list[Node], least: int) -> Iterator[tuple[int, int, int]]:
