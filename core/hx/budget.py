@@ -83,6 +83,18 @@ class RunLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class QuestionLimits:
+    """Questions of a model, and cases that a question has another answer in."""
+
+    # Questions that any recording with other answers may ask, and nodes that it may have for each
+    # further one. Few models ask as often as they compute, and an endless loop asks ever longer.
+    of_a_recording: int = 256
+    nodes_for_each: int = 8
+    # Cases with wrong parts on one side of a question, after which no other one there is explained.
+    wrong_parts: int = 3
+
+
+@dataclass(frozen=True, slots=True)
 class EffortLimits:
     """Runs of the model, recorded or not, after which a search tries nothing new."""
 
@@ -404,6 +416,7 @@ class Budget:
 
     work: WorkLimits = WorkLimits()
     runs: RunLimits = RunLimits()
+    questions: QuestionLimits = QuestionLimits()
     effort: EffortLimits = EffortLimits()
     sizes: SizeLimits = SizeLimits()
     far: FarLimits = FarLimits()

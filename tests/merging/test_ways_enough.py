@@ -1,10 +1,12 @@
 """A model that asks of each step how far it is off: not all of its ways are tried, however few fit."""
 
+import pytest
 import torch
 
 import hx
 from hx.budget import BUDGET
-from hx.recording.recorder import Recorder
+from hx.errors import Unsupported
+from hx.recording.recorder import Recorder, _RecordingLimit
 
 
 def steps(x):
@@ -42,3 +44,12 @@ def test_other_answers_are_heard_up_to_a_number_of_nodes(monkeypatch, tmp_path, 
     enough = max(BUDGET.nodes.branches, BUDGET.nodes.branches_factor * max(runs[0]))
     assert 0 < sum(runs[0][:-1]) <= enough
     assert (tmp_path / "one.onnx").read_bytes() == (tmp_path / "other.onnx").read_bytes()
+
+
+def test_a_recording_with_other_answers_asks_a_few_hundred_questions():
+    for nodes, asked in ((64, 64), (1000, 256), (80_000, 10_000)):
+        limit = _RecordingLimit(nodes, None)
+        for _ in range(asked):
+            limit.question()
+        with pytest.raises(Unsupported, match="asks many times as much"):
+            limit.question()

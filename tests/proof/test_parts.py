@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -11,11 +13,16 @@ from called import Plain, asked
 
 import hx
 from hx import converter
-from hx.errors import VerificationError
+from hx.budget import BUDGET
+from hx.errors import VerificationError, Where
 from hx.graph import runtime_rules
+from hx.ir.escapes import Escape
+from hx.ir.input_grammar import Limits
+from hx.ir.size_moves import Move
 from hx.proof import proving
 from hx.proof.differences import parts
 from hx.proof.file_proof import Case, prove
+from hx.proof.proof import CaseCheck, OutputCheck, Proof
 from hx.proof.sessions.open_file import OpenFile
 
 ROWS = torch.randn(500, 40)  # softmax of a row sums to 1, but for a unit in the last place
@@ -72,6 +79,25 @@ def test_what_a_promise_rules_out_hides_nothing_that_rounding_decides(tmp_path):
     proving._by_parts(subject, looked_at, cases, proof)
     assert [check.name for check in proof.cases if not check.ok] == ["n=1"]
     assert any(check.by_parts for check in proof.cases)
+
+
+def test_few_cases_beyond_one_side_of_a_question_are_proved_part_by_part():
+    subject = hx.export(lambda x: x * 2, torch.ones(8, 3), dynamic={"x": {0: "n"}})._subject
+    escape, asked = Escape("branch", Where("model.py", 3), "n > 8"), []
+    sizes = [n for n in range(1, 17) if n != 8]
+    cases = [Case(f"n={n}", {"x": torch.ones(n, 3)}, []) for n in sizes]
+    limits = {True: Limits(0, 8), False: Limits(8)}
+    subject.beyond.clear()
+    for case, n in zip(cases, sizes):
+        subject.beyond[case.name] = escape, Move({"n": n}, {"n": limits[n > 8]})
+    off = OutputCheck(name="y", dtype="float32", shape=[], problem="off")
+    proof = Proof([CaseCheck(case.name, [off]) for case in cases])
+    looked_at: Any = SimpleNamespace(
+        what_decides=lambda case, *_: asked.append(case.name) or parts.NOTHING
+    )
+    proving._by_parts(subject, looked_at, cases, proof)
+    few = BUDGET.questions.wrong_parts
+    assert asked == [f"n={n}" for n in (*sizes[:few], *sizes[7 : 7 + few])]
 
 
 def test_verify_looks_at_the_parts_too(tmp_path):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import Any
 
@@ -237,12 +238,17 @@ def _wrong(
 def _by_parts(subject: Subject, parts: Parts, cases: list[Case], proof: Proof) -> None:
     """Compare the parts of the graph where the results differ; one wrong case is enough.
 
-    A case that a promise may exclude is not, and the cases that would go with it are skipped.
+    A case that a promise may exclude is not, and the cases that would go with it are skipped; so are
+    those on a side of a question where several cases have wrong parts.
     """
     beyond = subject.beyond
     pairs = list(zip(cases, proof.cases))
+    wrong: Counter[Hashable] = Counter()
     for case, check in sorted(pairs, key=lambda pair: pair[1].name not in beyond):
         if check.ok or (check.name not in beyond and may_be_ruled_out(subject, proof, case)):
+            continue
+        side = _side(subject, case) if check.name in beyond else None
+        if wrong[side] >= BUDGET.questions.wrong_parts:
             continue
         if not check.problem and not _misshapen(subject, case, check):
             check.by_parts, check.parted = parts.what_decides(
@@ -252,6 +258,14 @@ def _by_parts(subject: Subject, parts: Parts, cases: list[Case], proof: Proof) -
             )
         if not check.ok and not may_be_ruled_out(subject, proof, case):
             return
+        wrong[side] += not check.ok and side is not None
+
+
+def _side(subject: Subject, case: Case) -> Hashable:
+    """Return the question that a case is beyond, and which of its sizes are larger, or smaller."""
+    escape, words = subject.beyond[case.name][0], sizes_of(subject.recipe)
+    sizes = sizes_of(subject.recipe, case.feeds).items()
+    return escape.where, frozenset((word, n > words[word]) for word, n in sizes if n != words[word])
 
 
 def _another(subject: Subject, case: Case, seed: int) -> list[Case]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ..budget import BUDGET
 from ..cleanup import run_inside
 from ..errors import Unsupported, Where
 from ..findings import CHECKED, OPEN, Finding
@@ -133,13 +134,17 @@ class _Nothing(contextlib.nullcontext):
 
 
 class _RecordingLimit:
-    """Ends a recording that takes many times the nodes of another, or asks as many questions.
+    """Ends a recording that takes many times the nodes of another, or asks many questions.
 
-    A loop over plain numbers asks, and makes no nodes.
+    A loop over plain numbers asks, and makes no nodes. Each of its questions is about a longer
+    formula.
     """
 
     def __init__(self, nodes: int, note_node: Callable[[Any], None] | None) -> None:
-        self._left, self._questions_left, self._note_node = nodes, nodes, note_node
+        limits = BUDGET.questions
+        few = min(nodes, limits.of_a_recording)
+        self._left, self._questions_left = nodes, max(nodes // limits.nodes_for_each, few)
+        self._note_node = note_node
 
     def node(self, node: Any) -> None:
         if self._note_node is not None:
