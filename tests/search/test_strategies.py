@@ -16,6 +16,7 @@ from hx.ir import dynamic_axes
 from hx.ir.knowledge import Knowledge
 from hx.ir.outcome import OffersAnswers, OffersBranches, OffersLoops, Refused, Wrong
 from hx.ir.recipe import EXPORTING, ONNX, TRACING, Branches, Leaks, Loops, Promise, Until
+from hx.merging.branches.node_rows import too_many
 from hx.merging.loops import Before
 from hx.proof.proof import CaseCheck, Proof
 from hx.recording.call_model import call_model
@@ -228,6 +229,20 @@ def test_padding_hears_the_truth_on_lines_where_the_model_raises():
         assert search.after(raised()) == "padded plain"
         assert search.recipe.padding.true_lines == {*lines[:count]}
     assert search.after(raised()) == "other-sizes plain"  # there is no new line
+
+
+@pytest.mark.parametrize("heard", [True, False])
+def test_ways_that_a_padding_did_not_change_are_merged_once(heard):
+    search, escapes = Search(), [*asking(padding), *asking(branching)]
+    assert search.after(wrong("n=5", escapes=escapes, failed=["n=5"])) == "padded plain"
+    if heard:
+        search.history.knowledge.padded_lines.append(("model.py", 3))
+    of_padded = wrong("n=5", escapes=escapes, failed=["n=5"])
+    assert search.after(of_padded) == "padded branches-on-failed"
+    names = [search.after(Refused(too_many()))]
+    while names[-1] is not None:
+        names.append(search.after(unsupported()))
+    assert ("branches-on-failed" in names) is heard
 
 
 def branching(x):

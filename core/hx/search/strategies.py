@@ -289,7 +289,8 @@ def padded(recipe: Recipe, last: Failure, history: History) -> Steps:
         known = len(history.knowledge.padded_lines)
         last = yield from tried(other, own)
     if isinstance(last, Wrong):
-        last = yield from branches_on_failed(other, last, history, own)
+        idle = len(history.knowledge.padded_lines) == known
+        last = yield from branches_on_failed(other, last, history, own, idle)
     return last
 
 
@@ -331,18 +332,20 @@ def at_odd_sizes(plain: Recipe, first: Wrong, history: History, failed: Failed) 
 
 
 def branches_on_failed(
-    recipe: Recipe, failure: Wrong | Refused, history: History, failed: Failed
+    recipe: Recipe, failure: Wrong | Refused, history: History, failed: Failed, idle: bool = False
 ) -> Steps:
     """Merge the ways that the model goes on inputs for which its files were wrong.
 
-    Where there are more ways than are recorded, it is not tried again from other inputs.
+    Where there are more ways than are recorded, it is not tried again from other inputs, nor without
+    a padding that was `idle`: it changed no answer.
     """
     assert isinstance(failure.error, HxError)
     report = failure.error.report
     other = recipes.with_branches_on(recipe, failed, report.escapes if report else ())
     if other is None or other.flow.branches is None:
         return failure
-    asked = other.answers, other.padding, frozenset(other.flow.branches.lines)
+    padding = None if idle else other.padding
+    asked = other.answers, padding, frozenset(other.flow.branches.lines)
     if asked in history.knowledge.too_many_ways:
         return failure
     last = yield from tried(other, failed)
