@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +13,9 @@ from torch import nn
 
 import hx
 from hx.errors import VerificationError
+from hx.ir.value import Node
+from hx.proof.cases import extremes
+from hx.proof.file_proof import Case
 from hx.samples.masks import ends_of_mask
 from hx.samples.number_properties import is_rising
 from hx.samples.variations import fresh, resized
@@ -150,6 +155,16 @@ def test_boxes_are_tried_a_few_times_as_large():
     assert "larger boxes" in names_of(hx.export(areas, boxes, dynamic=dynamic))
     with pytest.raises(VerificationError, match="larger boxes"):
         hx.export(areas, boxes, dynamic=dynamic, packs=with_converter(relu_to_300))
+
+
+@pytest.mark.parametrize("op", ["NonMaxSuppression", "TopK"])
+def test_equal_scores_are_no_case_for_a_model_that_suppresses_boxes(op):
+    recorded = [torch.tensor([[0.5, 0.5]]), torch.tensor([0.7, 0.6, 0.5])]
+    trace = SimpleNamespace(nodes=[Node(op, "", [], [], {})])
+    subject: Any = SimpleNamespace(results=recorded, trace=trace)
+    for scores, fair in (([0.9, 0.8, 0.3], True), ([1.0, 1.0, 0.3], op == "TopK")):
+        case = Case("large values", {}, [recorded[0], torch.tensor(scores)])
+        assert extremes._finite(subject, [case]) == ([case] if fair else [])
 
 
 def test_rounds_that_a_number_counts_are_no_reason_to_try_few_values():
