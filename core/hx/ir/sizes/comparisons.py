@@ -73,9 +73,7 @@ class Asked:
 
     def is_of_named_sizes(self) -> bool:
         """Return True if the answer follows from named sizes of inputs alone."""
-        atoms = self._atoms
-        known = all(atom.kind in ("size", "fnum", *COMPUTED) for atom in atoms)
-        return known and not self.guessed and not self.of_values()
+        return self._is_of_named_sizes
 
     def numbers(self) -> set[Atom]:
         """Return the atoms in it that values decide."""
@@ -99,6 +97,11 @@ class Asked:
             return BUDGET.sizes.one_by_one  # digits
         divided = (atom.args[1].constant for atom in self._atoms if atom.kind == "mod")
         return max((abs(by) for by in divided if by), default=1)
+
+    @cached_property
+    def _is_of_named_sizes(self) -> bool:
+        known = all(atom.kind in ("size", "fnum", *COMPUTED) for atom in self._atoms)
+        return known and not self.guessed and not self.of_values()
 
     @cached_property
     def _atoms(self) -> set[Atom]:

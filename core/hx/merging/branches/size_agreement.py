@@ -14,8 +14,8 @@ from ...recording.reads.questions import Question
 
 def same_asked(x: Asked, y: Asked, here: dict[int, Value]) -> bool:
     """Return True if both ask the same; `here` maps the other row's values to the first's."""
-    if x == y and x.is_of_named_sizes():
-        return True
+    if x.is_of_named_sizes() and y.is_of_named_sizes():
+        return (x.ask, x.of) == (y.ask, y.of)
     words: dict[Any, int] = {}
     return _said(x, words, {}, {}) == _said(y, words, here, {})
 
