@@ -79,7 +79,7 @@ def beyond_the_range(subject: Subject, planned: Planned) -> list[Case]:
         return found
     if large:
         found += trial.case(f"large opposite values{where}", turned, grow, power)
-    return [*found, *_in_no_time(trial, recorded, grow, power if large else None)]
+    return [*found, *_in_no_time(trial, planned, grow, power if large else None)]
 
 
 def _at_small_sizes(subject: Subject, planned: Planned) -> Iterator[tuple[str, Inputs]]:
@@ -94,15 +94,17 @@ def _at_small_sizes(subject: Subject, planned: Planned) -> Iterator[tuple[str, I
 
 
 def _in_no_time(
-    trial: Trial, recorded: Inputs, grow: Sequence[str], power: int | None
+    trial: Trial, planned: Planned, grow: Sequence[str], power: int | None
 ) -> Iterator[Case]:
     """Yield further cases of a model that runs in no time; a power that it takes, if it takes any."""
+    recorded = dict(trial.subject.recipe.inputs)
     if power is not None:
         yield from _at_recorded_sizes(trial, recorded, grow, power)
         yield from _along_ways(trial, grow, power)
     elif any(isinstance(each, torch.Tensor) and is_whole(each) for each in trial.subject.results):
         return  # NaN, as of zero by zero, does not show in them
     yield from _of_few_values(trial, recorded, grow)
+    yield from _whole_in_many_rows(trial, planned, recorded, grow)
     boxes = [name for name, t in recorded.items() if is_data(t) and name not in grow]
     yield from _of_larger_boxes(trial, recorded, boxes)
 
@@ -187,6 +189,29 @@ def _of_few_values(trial: Trial, recorded: Inputs, data: Sequence[str]) -> Itera
             k: change(t) if k in data and not t.is_complex() else t for k, t in recorded.items()
         }
         yield from trial.case(f"{name} values", feeds, power=0)
+
+
+def _whole_in_many_rows(
+    trial: Trial, planned: Planned, recorded: Inputs, data: Sequence[str]
+) -> Iterator[Case]:
+    """Yield a case of whole numbers with as many rows as the model takes in no time.
+
+    Of a few rows, none may have two largest elements, and name one of them.
+    """
+    subject, words, ordered = trial.subject, sizes_of(trial.subject.recipe), _ordered(trial.subject)
+    data = [name for name in data if name not in ordered and not is_rising(recorded[name])]
+    cases = [case for case in planned.cases if data and not case.beyond]
+    sized = [(sizes_of(subject.recipe, case.feeds), case.feeds, case.far) for case in cases]
+    work = subject.trace.graph.work.beside(words)
+    cheap = [each for each in sized if work.at(At(each[0])) <= BUDGET.far.cheap_run]
+    most = max(cheap, key=lambda each: sum(t.numel() for t in each[1].values()), default=None)
+    if most is None or most[0] == words:
+        return
+    sizes, like, far = most
+    feeds = {k: (2 * t).round() if k in data and not t.is_complex() else t for k, t in like.items()}
+    for case in trial.case(f"whole values at {told(sizes)}", feeds, power=0):
+        case.far = far
+        yield case
 
 
 def _with_one_large(tensor: torch.Tensor, place: int) -> torch.Tensor:
