@@ -31,7 +31,8 @@ from ...samples.sizes import at, sizes_of, told
 from ...samples.variations import fresh, jitter
 from ...torchworld.modes.result_limit import ResultLimit
 from ...torchworld.modes.run_mode import RunMode
-from ..differences.compare import NEAR, Tolerance, difference
+from ..differences.compare import NEAR, Tolerance, coarser, difference
+from ..differences.halves import HALVES
 from ..file_proof import Case
 from .asking import case_of
 from .saturation import note_saturated, saturated, unsaturated
@@ -67,16 +68,21 @@ def beyond_the_range(subject: Subject, planned: Planned) -> list[Case]:
     found = list(unsaturated(subject, planned.exact, other_sign))
     trial = Trial.of(subject, planned.exact)
     name = f"large values{where}"
-    cheap = subject.trace.graph.work.beside(words).at(At(words)) <= BUDGET.far.cheap_run
+    work = subject.trace.graph.work.beside(words)
+    cheap = work.at(At(words)) <= BUDGET.far.cheap_run
     powers = [] if cheap else [MIDDLE] if heavy else POWERS[::-1]
+    at_least = work.at(At(sizes_of(subject.recipe, tensors))) <= BUDGET.far.cheap_run
+    small = functools.partial(_at_small_ones, trial, tensors, grow, where)
     if large := trial.unconfirmed(name, tensors, grow, powers):
-        return [*found, *large]
+        return [*found, *large, *(small() if at_least else ())]
     power, large = trial.largest(
         name, tensors, grow, POWERS.index(MIDDLE) if heavy else len(POWERS)
     )
     found += large
-    if not cheap or trial.halves:
+    if trial.halves:
         return found
+    if not cheap:
+        return [*found, *(small() if at_least else ())]
     if large:
         found += trial.case(f"large opposite values{where}", turned, grow, power)
     return [*found, *_in_no_time(trial, planned, grow, power if large else None)]
@@ -121,11 +127,25 @@ def _at_recorded_sizes(
     middle = min(power, POWERS[1])  # a square of larger ones hides all that is not squared
     yield from trial.case("large values", some, grow, middle)
     yield from trial.case("large opposite values", turned, grow, middle)
-    if any(is_rising(recorded[name]) for name in grow):
+    yield from _of_one_sign(trial, some, others, grow)
+
+
+def _of_one_sign(
+    trial: Trial, some: Inputs, others: Inputs, grow: Sequence[str], where: str = ""
+) -> Iterator[Case]:
+    if any(is_rising(some[name]) for name in grow):
         return  # an absolute value is not sorted
     for name, sign, tensors in (("positive", positive, some), ("negative", negative, others)):
         feeds = {key: sign(t) if key in grow else t for key, t in tensors.items()}
-        yield from trial.case(f"larger {name} values", feeds, grow, POWERS[0])
+        yield from trial.case(f"larger {name} values{where}", feeds, grow, POWERS[0])
+
+
+def _at_small_ones(
+    trial: Trial, tensors: Inputs, grow: Sequence[str], where: str
+) -> Iterator[Case]:
+    """Yield further cases of a model that runs in no time at the smallest sizes alone."""
+    yield from _of_one_sign(trial, tensors, tensors, grow, where)
+    yield from _of_few_values(trial, tensors, grow, where)
 
 
 def _ordered(subject: Subject) -> set[str]:
@@ -159,7 +179,9 @@ def _of_larger_boxes(trial: Trial, recorded: Inputs, names: Sequence[str]) -> li
     return trial.case("larger boxes", feeds, power=0) if names else []
 
 
-def _of_few_values(trial: Trial, recorded: Inputs, data: Sequence[str]) -> Iterator[Case]:
+def _of_few_values(
+    trial: Trial, recorded: Inputs, data: Sequence[str], where: str = ""
+) -> Iterator[Case]:
     """Yield cases of small, whole and equal numbers, of zeros, and of one large number among small ones.
 
     These are ties, edges of bins, no variance, and what a normalization leaves of a bound.
@@ -169,14 +191,14 @@ def _of_few_values(trial: Trial, recorded: Inputs, data: Sequence[str]) -> Itera
     promise, so what the model sorts stays, too.
     """
     if data and not _works_out_of_sight(trial.subject):  # nobody knows what rounding does there
-        yield from trial.case("small values", fresh(recorded, seed=7), data, -POWERS[1])
+        yield from trial.case(f"small values{where}", fresh(recorded, seed=7), data, -POWERS[1])
     data = [name for name in data if not is_rising(recorded[name])]
     alone = [name for name in data if recorded[name].is_contiguous()]  # else elements may be one
     if alone:
         feeds = dict(recorded)
         for place, name in enumerate(alone):
             feeds[name] = _with_one_large(recorded[name], place)
-        yield from trial.case("one large value", feeds, power=0)
+        yield from trial.case(f"one large value{where}", feeds, power=0)
     ordered = _ordered(trial.subject)
     data = [name for name in data if name not in ordered]
     if not data:
@@ -188,7 +210,7 @@ def _of_few_values(trial: Trial, recorded: Inputs, data: Sequence[str]) -> Itera
         feeds = {
             k: change(t) if k in data and not t.is_complex() else t for k, t in recorded.items()
         }
-        yield from trial.case(f"{name} values", feeds, power=0)
+        yield from trial.case(f"{name} values{where}", feeds, power=0)
 
 
 def _whole_in_many_rows(
@@ -208,10 +230,20 @@ def _whole_in_many_rows(
     if most is None or most[0] == words:
         return
     sizes, like, far = most
-    feeds = {k: (2 * t).round() if k in data and not t.is_complex() else t for k, t in like.items()}
+    ways = {
+        k: _of_few_steps if k in data and not t.is_complex() else torch.clone
+        for k, t in like.items()
+    }
+    feeds = {k: ways[k](t) for k, t in like.items()}
     for case in trial.case(f"whole values at {told(sizes)}", feeds, power=0):
         case.far = far
         yield case
+
+
+def _of_few_steps(tensor: torch.Tensor) -> torch.Tensor:
+    """Return numbers rounded to multiples of their mean size, as whole numbers: many are equal."""
+    mean = tensor.abs().mean()
+    return (tensor / mean).round().nan_to_num()
 
 
 def _with_one_large(tensor: torch.Tensor, place: int) -> torch.Tensor:
@@ -338,7 +370,7 @@ class Trial:
     ) -> tuple[int, list[Case]]:
         """Return the largest power that gives a case: the model takes less and less of them."""
         power, found, why = 0, list[Case](), ""
-        low, high = 0, 1 if self._takes_the_least() else below
+        low, high = 0, (1 + self.halves if self._takes_the_least() else below)
         while grow and low < high:
             middle = (low + high) // 2
             cases, why = self._accepted(name, tensors, grow, POWERS[middle])
@@ -386,7 +418,7 @@ class Trial:
         the least power.
         """
         if answers := self.exact(case):
-            return _are_near(case, answers, NEAR)
+            return _are_near(self.subject, case, answers, NEAR)
         drew = self.subject.trace.effects.draws
         return power == POWERS[0] and (drew or _works_out_of_sight(self.subject))
 
@@ -430,15 +462,16 @@ def _is_moved_little(subject: Subject, case: Case) -> bool:
     """
     feeds = dict(zip(case.feeds, jitter(list(case.feeds.values()))))
     ran = subject.runner.known(feeds)
-    return isinstance(ran, Returned) and _are_near(case, ran.results, 1 / NEAR)
+    return isinstance(ran, Returned) and _are_near(subject, case, ran.results, 1 / NEAR)
 
 
-def _are_near(case: Case, answers: Sequence[Any], times: float) -> bool:
+def _are_near(subject: Subject, case: Case, answers: Sequence[Any], times: float) -> bool:
     """Return whether results differ from a case's by less than `times` the tolerance."""
+    half = next((each for each in HALVES[::-1] if _computes_in(subject, each)), None)
     for want, answer in zip(case.expected, answers):
         if not isinstance(want, torch.Tensor) or answer is None:
             continue
-        usual = Tolerance.for_dtype(want.dtype)
+        usual = Tolerance.for_dtype(coarser(want.dtype, half))
         tolerance = Tolerance(times * usual.share, 0.0, mean=times * usual.mean)
         if difference(want.cpu(), answer.cpu().to(want.dtype), tolerance).problem:
             return False
