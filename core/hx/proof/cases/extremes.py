@@ -72,17 +72,15 @@ def beyond_the_range(subject: Subject, planned: Planned) -> list[Case]:
     cheap = work.at(At(words)) <= BUDGET.far.cheap_run
     powers = [] if cheap else [MIDDLE] if heavy else POWERS[::-1]
     at_least = work.at(At(sizes_of(subject.recipe, tensors))) <= BUDGET.far.cheap_run
-    small = functools.partial(_at_small_ones, trial, tensors, grow, where)
     if large := trial.unconfirmed(name, tensors, grow, powers):
-        return [*found, *large, *(small() if at_least else ())]
+        few = _at_small_ones(trial, tensors, grow, where) if at_least else ()
+        return [*found, *large, *few]
     power, large = trial.largest(
         name, tensors, grow, POWERS.index(MIDDLE) if heavy else len(POWERS)
     )
     found += large
-    if trial.halves:
+    if not cheap or trial.halves:
         return found
-    if not cheap:
-        return [*found, *(small() if at_least else ())]
     if large:
         found += trial.case(f"large opposite values{where}", turned, grow, power)
     return [*found, *_in_no_time(trial, planned, grow, power if large else None)]
@@ -102,7 +100,7 @@ def _at_small_sizes(subject: Subject, planned: Planned) -> Iterator[tuple[str, I
 def _in_no_time(
     trial: Trial, planned: Planned, grow: Sequence[str], power: int | None
 ) -> Iterator[Case]:
-    """Yield further cases of a model that runs in no time; a power that it takes, if it takes any."""
+    """Yield further cases of a model that runs in no time; `power` is one that it takes, if any."""
     recorded = dict(trial.subject.recipe.inputs)
     if power is not None:
         yield from _at_recorded_sizes(trial, recorded, grow, power)
