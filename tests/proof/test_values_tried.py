@@ -14,7 +14,7 @@ from torch import nn
 import hx
 from hx.errors import VerificationError
 from hx.ir.value import Node
-from hx.proof.cases import extremes
+from hx.proof.cases import trials
 from hx.proof.file_proof import Case
 from hx.samples.masks import ends_of_mask
 from hx.samples.number_properties import is_rising
@@ -164,7 +164,7 @@ def test_equal_scores_are_no_case_for_a_model_that_suppresses_boxes(op):
     subject: Any = SimpleNamespace(results=recorded, trace=trace)
     for scores, fair in (([0.9, 0.8, 0.3], True), ([1.0, 1.0, 0.3], op == "TopK")):
         case = Case("large values", {}, [recorded[0], torch.tensor(scores)])
-        assert extremes._finite(subject, [case]) == ([case] if fair else [])
+        assert trials.finite(subject, [case]) == ([case] if fair else [])
 
 
 def test_rounds_that_a_number_counts_are_no_reason_to_try_few_values():

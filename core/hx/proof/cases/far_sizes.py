@@ -17,10 +17,10 @@ from ...ir.size_moves import Move
 from ...recording.runs.run_limits import is_long
 from ...samples.sizes import Sizes, limits_of, sizes_of, told
 from .across import Across
-from .extremes import stays_finite
 from .farther import ROUND_FACTORS
 from .othersizes import case_at, other_ranks
 from .small_sizes import is_heavy, least_taken, one_row
+from .trials import stays_finite
 
 if TYPE_CHECKING:
     from ..file_proof import Case

@@ -26,8 +26,9 @@ from ...samples.variations import fresh
 from ..file_proof import Case
 from ..subject import Subject
 from .case_source import Planned
-from .extremes import is_data, may_be_boxes, room_for_results, run_within, values_lead
+from .extremes import values_lead
 from .small_sizes import least_taken
+from .trials import is_data, may_be_boxes, room_for_results, run_within
 
 SPECIAL = {"NaN": math.nan, "infinite": math.inf, "negative infinite": -math.inf}
 

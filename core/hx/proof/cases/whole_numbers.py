@@ -30,8 +30,9 @@ from ...samples.sizes import at, sizes_of, told
 from ...samples.variations import fresh, whole_of
 from ..file_proof import Case
 from .counted import names_counting
-from .extremes import room_for_results, run_within, stays_finite, values_lead
+from .extremes import values_lead
 from .small_sizes import is_heavy
+from .trials import room_for_results, run_within, stays_finite
 
 if TYPE_CHECKING:
     from ..subject import Subject

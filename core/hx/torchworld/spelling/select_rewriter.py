@@ -106,17 +106,16 @@ class _Ifs:
 
     def block(self, body: Sequence[ast.stmt]) -> list[ast.stmt] | None:
         """Return the body of a loop with its Ifs in both forms; None if none has another form."""
+        statements = [*map(_as_if, body)]
+        if not any(isinstance(each, ast.If) and self._is_plain(each, 0) for each in statements):
+            return None
         made: list[ast.stmt] = []
-        found = False
-        for node in map(_as_if, body):
+        for node in statements:
             if isinstance(node, ast.If) and self._is_plain(node, 0):
                 made += self._both(node, [], 0)
-                found = True
             else:
                 made += self._loops.block([node])
             self._loops.bound |= _stored(node)
-        if not found:
-            return None
         return [self._appending(node, []) for node in made]
 
     def _is_plain(self, node: ast.stmt, depth: int) -> bool:
