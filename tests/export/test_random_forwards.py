@@ -39,4 +39,4 @@ def test_most_are_one_graph_and_none_is_wrong(drawing, kind, count, most, tmp_pa
             model, source = drawing.drawn(kind, seed, tmp_path)
             found.append(drawing.outcome(kind, model))
             assert "wrong" not in found[-1] or "told" in found[-1], f"{found[-1]}\n{source}"
-    assert sum(what.startswith(most) for what in found) > count / 2, found
+    assert sum(what.startswith((most, "plain")) for what in found) > count / 2, found

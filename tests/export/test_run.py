@@ -92,7 +92,7 @@ def test_what_was_written_is_what_runs(tmp_path):
     ("args", "kwargs", "message"),
     [
         ((X,), {}, "the input more_a is missing"),
-        ((X.double(), MORE), {}, "the input x is float32, and float64 was given"),
+        ((X.double(), MORE), {}, "the input x is float32, but float64 was given"),
         ((X, MORE), {"scale": 3}, "scale was 2 at the export"),
         ((X, MORE), {"flip": True}, "flip: not given at the export"),
         ((X[:1], MORE), {}, "'x'"),

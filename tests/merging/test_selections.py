@@ -81,7 +81,40 @@ def chosen(x):
     return torch.tensor(out) + x[:, 0]
 
 
-MODELS = (counted, appended, filtered, skipped, best, by_cases, written, chosen)
+def in_a_while(x):
+    i, total, many = 0, torch.zeros(4), 0
+    while i < x.shape[0]:
+        if x[i].sum() > 0:
+            total = total + x[i]
+            many += 1
+        i += 1
+    return total / max(many, 1)
+
+
+def bisected(x):
+    """A fixed number of rounds, which keep numbers of Python."""
+    low, high = 0.0, 10.0
+    for _ in range(12):
+        middle = (low + high) / 2
+        if (x - middle).clamp(min=0).sum() > 3:
+            low = middle
+        else:
+            high = middle
+    return x - low
+
+
+MODELS = (
+    counted,
+    appended,
+    filtered,
+    skipped,
+    best,
+    by_cases,
+    written,
+    chosen,
+    in_a_while,
+    bisected,
+)
 NOTE = "both sides of the Ifs in its loops are computed, and the results selected between"
 
 

@@ -131,7 +131,7 @@ def test_open_findings_come_first_and_identical_failures_once(tmp_path, lacking)
 def test_failures_that_differ_in_sizes_alone_are_shown_once(tmp_path, monkeypatch):
     class Window(nn.Module):
         def forward(self, x):
-            return x * torch.from_numpy(numpy.hanning(x.shape[1])).float()
+            return x * torch.from_numpy(numpy.kaiser(x.shape[1], 8.6)).float()
 
     monkeypatch.chdir(Path(__file__).parent)
     with pytest.raises(hx.VerificationError) as caught:

@@ -19,8 +19,8 @@ class Knowledge:
         default_factory=set
     )  # ids of codes met whose functions were sought
     unnamed: list[FunctionType] = field(default_factory=list)  # functions that no name leads to
-    # Loops whose Ifs count numbers, or append to lists: both of their sides can be computed.
-    selectable: set[Line] = field(default_factory=set)
+    # Ifs in loops whose sides can both be computed; True if they count numbers, or append to lists.
+    selectable: dict[Line, bool] = field(default_factory=dict)
     wrong_sizes: list[dict[str, int]] = field(default_factory=list)  # of any file
     # Questions that lead more ways than are recorded: by answers about tracing, padding, and lines.
     too_many_ways: set[tuple[Answers, Padded | None, frozenset[Line]]] = field(default_factory=set)

@@ -145,7 +145,7 @@ class CodeMet:
     """Code of the model that ran."""
 
     unnamed_functions: list[FunctionType] = dataclasses.field(default_factory=list)
-    selectable: set[Line] = dataclasses.field(default_factory=set)  # loops of `selections`
+    selectable: dict[Line, bool] = dataclasses.field(default_factory=dict)  # Ifs in loops
     lost_sizes: set[CodeType] = dataclasses.field(default_factory=set)  # a size became a number
     respelled: set[CodeType] = dataclasses.field(default_factory=set)  # a rewritten copy ran
 

@@ -129,6 +129,21 @@ def why_unmerged(failures: Sequence[Failure]) -> str:
     return NO_ONE_GRAPH if isinstance(first, OffersBranches) else ""
 
 
+def selectable_ifs(first: Failure, knowledge: Knowledge) -> dict[Line, bool]:
+    """Return the Ifs in loops that a recording went through, and that select between their sides.
+
+    True stands for those that count numbers or append to lists.
+    """
+    lines: Sequence[Line] = ()
+    if isinstance(first, OffersBranches):
+        lines = first.lines
+    elif isinstance(first, OffersLoops) and first.recipe.flow.branches is not None:
+        lines = first.recipe.flow.branches.lines
+    elif isinstance(first, Wrong) and first.error.report is not None:
+        lines = [(each.where.file, each.where.line) for each in first.error.report.escapes]
+    return {line: knowledge.selectable[line] for line in lines if line in knowledge.selectable}
+
+
 def branches_on_values(failure: Failure) -> bool:
     """Return True if a file is wrong, and has a branch on values that is fixed as recorded."""
     if not isinstance(failure, Wrong) or failure.error.report is None:

@@ -47,7 +47,7 @@ from ..torchworld.spelling.respelling import reaches_more
 from . import recipes
 from .answers import answers_to_try
 from .history import History, needs_derivatives
-from .offers import branches_on_values, why_unmerged
+from .offers import branches_on_values, selectable_ifs, why_unmerged
 
 # Inputs on which files were wrong, by name. A strategy notes them in the `failed` of its caller, or
 # in a dict of its `own`, where they say nothing about the caller's other recipes.
@@ -125,15 +125,19 @@ def with_control_flow(plain: Recipe, history: History, failed: Failed) -> Steps:
         history.forget(mark)
         first = yield from tried(plain, failed)
     recipe = plain.derived
+    selectable = selectable_ifs(first, history.knowledge)
+    counting = any(selectable.values())  # these become no Ifs of the graph
+    if counting:
+        yield from selections(plain, history)
     last = yield from padded(recipe, first, history)
     if isinstance(first, (OffersBranches, OffersLoops)):
         if isinstance(first, OffersBranches):
             yield from branches(recipe, first, history, failed)
         else:
-            yield from loops(plain, first, history, failed)
+            yield from loops(first, history, failed)
         recipe = replace(recipe, unmerged_reason=why_unmerged(history.since(mark)))
         history.forget(mark)
-        if isinstance(first, OffersBranches):
+        if selectable and not counting:
             yield from selections(plain, history)
         last = yield from tried(recipe, failed)
         last = yield from padded(recipe, last, history)
@@ -188,14 +192,10 @@ def true_rounds(plain: Recipe, until: Until, failed: Failed, last: Failure) -> S
     return (yield from tried(truly, failed))
 
 
-def loops(plain: Recipe, offer: OffersLoops, history: History, failed: Failed) -> Steps:
+def loops(offer: OffersLoops, history: History, failed: Failed) -> Steps:
     """Merge the rounds of loops whose lengths follow from sizes."""
     recipe, own = offer.recipe, {} if offer.recipe.flow.branches else failed
-    if offer.asks_in_rounds and history.knowledge.selectable:
-        yield from selections(plain, history)
     last = yield from tried(recipe, own)
-    if offer.asks_in_rounds and not history.knowledge.selectable:
-        yield from selections(plain, history)
     recipe = as_carried_out(recipe, last)
     selects = recipe.folding is Folding.SELECTING  # which leaves nothing to unfold
     if not selects:
@@ -206,7 +206,7 @@ def loops(plain: Recipe, offer: OffersLoops, history: History, failed: Failed) -
         recipe, own = recipe.with_flow(branches=branches), {}
         last = yield from tried(recipe, own)
         recipe = as_carried_out(recipe, last)
-    if offer.numbered is not None and not selects:
+    if offer.numbered is not None:
         yield from numbered_rounds(offer.numbered, last, history)
     yield from ended_by_either(offer, history)
     if isinstance(last, Wrong):
@@ -237,7 +237,7 @@ def unfolded(
 
 
 def selections(plain: Recipe, history: History) -> Generator[Recipe, Outcome, None]:
-    """Record a model that computes both sides of the Ifs in its loops. Failures are not reported."""
+    """Compute both sides of the Ifs in loops. Failures are not reported."""
     if plain.folding is Folding.SELECTING:
         return
     mark = history.mark()
@@ -248,7 +248,8 @@ def selections(plain: Recipe, history: History) -> Generator[Recipe, Outcome, No
 def numbered_rounds(recipe: Recipe, last: Failure, history: History) -> Steps:
     """Merge rounds that differ by their number. Failures speak for rounds without numbers."""
     mark = history.mark()
-    for folding in (Folding.FOLDED, Folding.UNFOLDED):
+    selects = recipe.folding is Folding.SELECTING
+    for folding in [recipe.folding] if selects else [Folding.FOLDED, Folding.UNFOLDED]:
         if folding is Folding.UNFOLDED and was_unfolded(last):
             continue
         if is_unsupported(last) or isinstance(last, Wrong):

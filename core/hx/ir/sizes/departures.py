@@ -30,7 +30,7 @@ class Listener:
     fill: Callable[[Any, Any, Any], None]  # (container, length, rounds): rounds have filled it
     compute: Callable[..., Any]  # (ufunc, inputs): the result that NumPy gives; None if unknown
     selects: bool  # both sides of Ifs in loops are computed
-    selectable: set[tuple[str, int]]  # lines of loops where that would help
+    selectable: dict[tuple[str, int], bool]  # lines of such Ifs; True if they count or append
 
 
 def listen(listener: Listener | None) -> None:

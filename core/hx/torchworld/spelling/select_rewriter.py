@@ -61,7 +61,7 @@ class _Loops:
         return made
 
     def _statement(self, node: ast.stmt) -> list[ast.stmt]:
-        if isinstance(node, ast.For) and not node.orelse:
+        if isinstance(node, (ast.For, ast.While)) and not node.orelse:
             return self._loop(node)
         for name in ("body", "orelse", "finalbody"):
             inner = getattr(node, name, None)
@@ -69,8 +69,8 @@ class _Loops:
                 setattr(node, name, self.block(inner))
         return [_Expressions(self).visit(node)] if not _has_blocks(node) else [node]
 
-    def _loop(self, node: ast.For) -> list[ast.stmt]:
-        names = _stored(node.target)
+    def _loop(self, node: ast.For | ast.While) -> list[ast.stmt]:
+        names = _stored(node.target) if isinstance(node, ast.For) else set[str]()
         before = set(self.bound)
         self.bound |= names
         lists = {name for name in self.lists if _only_appended(name, node.body)}
@@ -82,7 +82,10 @@ class _Loops:
         node.body = body
         self.changed = True
         held = sorted((ifs.assigned & before) - names)
-        first = [self._set(node, name, "held") for name in held]
+        values = (ast.copy_location(ast.Name(name, ast.Load()), node) for name in held)
+        note = _call(node, "note_ifs", _tuple(ifs.lines), ast.Constant(bool(ifs.appended)), *values)
+        first: list[ast.stmt] = [ast.copy_location(ast.Expr(note), node)]
+        first += [self._set(node, name, "held") for name in held]
         last = [self._set(node, name, "collect") for name in sorted(ifs.appended)]
         return [*first, node, *last]
 
@@ -101,6 +104,7 @@ class _Ifs:
 
     def __init__(self, loops: _Loops, lists: set[str]) -> None:
         self._loops, self._lists = loops, lists
+        self.lines: set[int] = set()  # of their tests
         self.assigned: set[str] = set()
         self.appended: set[str] = set()
 
@@ -140,6 +144,7 @@ class _Ifs:
         test, new = self._loops.new_name("test"), self._loops.new_name
         names = sorted(_stored(node))
         self.assigned |= set(names)
+        self.lines |= _lines(node.test)
         plain = copy.deepcopy(node)
         ask = ast.IfExp(_call(node, "selecting"), tested(node.test), copy.deepcopy(node.test))
         made: list[ast.stmt] = [_store(node, test, ask)]
@@ -247,7 +252,9 @@ class _Expressions(ast.NodeTransformer):
         one.ifs = []
         other.elt = _call(node, "entry", tested(test), _later(other.elt))
         both = _call(node, "taken_items", other)
-        return ast.copy_location(ast.IfExp(_call(node, "selecting_items"), both, node), node)
+        noted = _call(node, "note_ifs", _tuple(_lines(test)), ast.Constant(True))
+        selects = ast.BoolOp(ast.Or(), [noted, _call(node, "selecting")])  # noting returns None
+        return ast.copy_location(ast.IfExp(selects, both, node), node)
 
 
 def tested(node: ast.expr) -> ast.expr:
@@ -281,6 +288,14 @@ def _stored(node: ast.AST) -> set[str]:
         for each in ast.walk(node)
         if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
     }
+
+
+def _tuple(numbers: set[int]) -> ast.expr:
+    return ast.Tuple([ast.Constant(n) for n in sorted(numbers)], ast.Load())
+
+
+def _lines(node: ast.expr) -> set[int]:
+    return {*range(node.lineno, (node.end_lineno or node.lineno) + 1)}
 
 
 def _has_blocks(node: ast.stmt) -> bool:

@@ -43,20 +43,15 @@ def selecting() -> bool:
     return listener is not None and listener.selects
 
 
-def note_selectable() -> None:
-    """Note that Ifs in a loop count numbers or append to lists: as Ifs of a graph, they would not."""
+def note_ifs(lines: tuple[int, ...], appends: bool, *assigned: Any) -> None:
+    """Note the Ifs of a loop: as Ifs of a graph, they could not append, nor count numbers."""
     listener = listening()
-    if listener is not None:
-        frame = sys._getframe(2)
-        listener.selectable.add((frame.f_code.co_filename, frame.f_lineno))
-
-
-def selecting_items() -> bool:
-    """Return True if this recording computes all items of a comprehension, and takes some."""
-    if not selecting():
-        note_selectable()
-        return False
-    return True
+    if listener is None:
+        return
+    counts = appends or any(type(each) in (int, float) for each in assigned)
+    file = sys._getframe(1).f_code.co_filename
+    for line in lines:
+        listener.selectable[file, line] = listener.selectable.get((file, line), False) or counts
 
 
 def is_answer(test: Any) -> bool:
@@ -124,10 +119,7 @@ def _tensor(x: Any) -> torch.Tensor:
 
 def held(x: Any) -> Any:
     """Return a plain number as one of the graph: the first round is like the others then."""
-    if type(x) not in (int, float):
-        return x
-    if not selecting():
-        note_selectable()
+    if type(x) not in (int, float) or not selecting():
         return x
     return torch.clone(_tensor(x)).item()
 
@@ -196,16 +188,14 @@ def collected(items: Any) -> Any:
 def collect(items: Any) -> Any:
     """Collect what the rounds of a loop appended, in the list itself."""
     found = collected(items)
-    if found is items:
-        note_selectable()
-    else:
+    if found is not items:
         items[:] = found
     return items
 
 
 HELPERS: dict[str, Callable] = {
     "selecting": selecting,
-    "selecting_items": selecting_items,
+    "note_ifs": note_ifs,
     "is_answer": is_answer,
     "all_of": all_of,
     "any_of": any_of,
