@@ -51,5 +51,5 @@ def test_a_recording_with_other_answers_asks_a_few_hundred_questions():
         limit = _RecordingLimit(nodes, None)
         for _ in range(asked):
             limit.question()
-        with pytest.raises(Unsupported, match="asks many times as much"):
+        with pytest.raises(Unsupported, match="asks many times as many questions"):
             limit.question()
