@@ -212,7 +212,13 @@ def test_questions_of_a_fixed_number_of_rounds_each_become_an_if():
         assert_close(program.run(x), of_too_many(x))
 
 
-@pytest.mark.parametrize("model", [other_rank, other_dtype, other_results, either_in_each_round])
+def test_sides_in_rounds_that_data_end_are_selected_between():
+    program = hx.export(either_in_each_round, torch.rand(8, 3))
+    for x in (torch.rand(8, 3), -torch.rand(8, 3), 20 * torch.randn(8, 3)):
+        assert_close(program.run(x), either_in_each_round(x))
+
+
+@pytest.mark.parametrize("model", [other_rank, other_dtype, other_results])
 def test_what_no_graph_has_is_refused_as_before(model, line_of):
     with pytest.raises(hx.VerificationError) as refused:
         hx.export(model, torch.rand(8, 3))

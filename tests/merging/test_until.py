@@ -300,10 +300,26 @@ class Branching(nn.Module):
         return x
 
 
+def test_sides_within_rounds_that_data_end_are_selected_between():
+    program = hx.export(Branching(), torch.tensor([200.0, -3.0]), None)
+    same(program, Branching(), torch.tensor([-200.0, 3.0]), torch.tensor([0.5, 0.2]))
+
+
+class Growing(nn.Module):
+    """An `if` whose sides leave different shapes."""
+
+    def forward(self, x):
+        while x.abs().max() > 1:
+            x = x / 2
+            if x.sum() > 0:
+                x = torch.cat([x, x[:1] - 0.1])
+        return x
+
+
 def test_what_is_asked_within_rounds_that_data_end_is_named():
     with pytest.raises(hx.HxError) as refused:
-        hx.export(Branching(), torch.tensor([200.0, -3.0]), None)
-    first = Branching.forward.__code__.co_firstlineno
+        hx.export(Growing(), torch.tensor([200.0, -3.0]), None)
+    first = Growing.forward.__code__.co_firstlineno
     told = str(refused.value)
     assert f"{__file__}:{first + 1} and {__file__}:{first + 3} are asked again and again" in told
     assert "torch.where" in told
