@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from tests.suites.promise import judge, listing
 
 import hx
 
@@ -138,6 +139,14 @@ def test_values_that_cannot_be_selected_between_are_refused():
 
     with pytest.raises(hx.VerificationError, match="is fixed as recorded"):
         hx.export(model, torch.randn(9, 4), dynamic={"x": {0: "n"}})
+
+
+def test_a_side_that_raises_where_it_is_not_taken_is_no_error_of_the_model(tmp_path):
+    """The best row of each class, of which one has no rows: argmax() refuses these."""
+    listing.names()
+    listed = listing.named("detection/best_of_each_class")
+    with pytest.raises(hx.VerificationError, match="is fixed as recorded"):
+        judge.exported(listed, tmp_path / "best.onnx")
 
 
 def test_tests_are_asked_as_they_stand_in_other_recordings():

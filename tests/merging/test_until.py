@@ -305,7 +305,7 @@ def test_sides_within_rounds_that_data_end_are_selected_between():
     same(program, Branching(), torch.tensor([-200.0, 3.0]), torch.tensor([0.5, 0.2]))
 
 
-class Growing(nn.Module):
+class OtherShapes(nn.Module):
     """An `if` whose sides leave different shapes."""
 
     def forward(self, x):
@@ -318,8 +318,8 @@ class Growing(nn.Module):
 
 def test_what_is_asked_within_rounds_that_data_end_is_named():
     with pytest.raises(hx.HxError) as refused:
-        hx.export(Growing(), torch.tensor([200.0, -3.0]), None)
-    first = Growing.forward.__code__.co_firstlineno
+        hx.export(OtherShapes(), torch.tensor([200.0, -3.0]), None)
+    first = OtherShapes.forward.__code__.co_firstlineno
     told = str(refused.value)
     assert f"{__file__}:{first + 1} and {__file__}:{first + 3} are asked again and again" in told
     assert "torch.where" in told

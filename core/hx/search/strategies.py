@@ -136,9 +136,9 @@ def with_control_flow(plain: Recipe, history: History, failed: Failed) -> Steps:
         else:
             yield from loops(first, history, failed)
         recipe = replace(recipe, unmerged_reason=why_unmerged(history.since(mark)))
-        history.forget(mark)
-        if selectable and not counting:
+        if selectable and not counting:  # the model may raise on a side that it does not take
             yield from selections(plain, history)
+        history.forget(mark)
         last = yield from tried(recipe, failed)
         last = yield from padded(recipe, last, history)
     return (yield from formulas(recipe, last, history, failed))
