@@ -83,7 +83,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, Any]:
     dtype = getattr(torch, options.dtype)
     torch.manual_seed(0)
     try:
-        # Of some entries, PyTorch makes hundreds: no more of them than are measured.
+        # PyTorch makes hundreds of samples for some entries: make only those that are measured.
         most = 1 if options.limit == 1 else None
         samples = list(itertools.islice(op.sample_inputs("cpu", dtype), most))
     except Exception as error:

@@ -52,7 +52,7 @@ class LoopSpeller(ast.NodeTransformer):
     def visit_While(self, node: ast.While) -> Any:
         kept, steady = self._kept(node)
         self.generic_visit(node)
-        # Of `a and b`, Python asks whether a is true, and hands it on: it would be asked again.
+        # A helper around `a and b` would ask the truth of `a` twice: in the operator, and as its result.
         if not kept or isinstance(node.test, (ast.Constant, ast.BoolOp)):
             return node
         begin, rounds = self._watched(node, kept, steady)

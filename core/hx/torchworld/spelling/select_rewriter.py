@@ -10,6 +10,7 @@ import ast
 import copy
 import operator
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from ...budget import BUDGET
 
@@ -184,9 +185,9 @@ class _Ifs:
             if isinstance(node, ast.If):
                 made += self._both(node, tests, depth + 1)
             elif isinstance(node, ast.AugAssign):
-                old = copy.deepcopy(node.target)
-                old.ctx = ast.Load()  # type: ignore[attr-defined]
-                value = ast.copy_location(ast.BinOp(old, node.op, node.value), node)
+                value = ast.copy_location(
+                    ast.BinOp(_loaded(node.target), node.op, node.value), node
+                )
                 made.append(self._assigned(node, [node.target], value, tests))
             elif isinstance(node, ast.Assign):
                 made.append(self._assigned(node, node.targets, node.value, tests))
@@ -200,10 +201,8 @@ class _Ifs:
         """Return an assignment; an item keeps what it is where a test is false."""
         (target, *more) = targets
         if isinstance(target, ast.Subscript) and not more:
-            old = copy.deepcopy(target)
-            old.ctx = ast.Load()
             joined = _call(at, "all_of", *(_later(ast.Name(t, ast.Load())) for t in tests))
-            value = _call(at, "selected", joined, value, old)
+            value = _call(at, "selected", joined, value, _loaded(target))
         return ast.copy_location(ast.Assign(targets, value), at)
 
     def _appending(self, node: ast.stmt, tests: list[str]) -> ast.stmt:
@@ -274,6 +273,13 @@ def tested(node: ast.expr) -> ast.expr:
 def _store(at: ast.AST, name: str, value: ast.expr) -> ast.stmt:
     target = ast.copy_location(ast.Name(name, ast.Store()), at)
     return ast.copy_location(ast.Assign([target], value), at)
+
+
+def _loaded(target: ast.expr) -> Any:
+    """Return a copy of what is assigned to, as it is read."""
+    old: Any = copy.deepcopy(target)
+    old.ctx = ast.Load()
+    return old
 
 
 def _unpack(at: ast.AST, names: Sequence[str], value: ast.expr) -> ast.stmt:
@@ -351,11 +357,12 @@ def _without_continue(body: Sequence[ast.stmt]) -> list[ast.stmt]:
     """Put what follows `if t: continue` into an else."""
     made: list[ast.stmt] = []
     for i, node in enumerate(body):
-        skips = isinstance(node, ast.If) and not node.orelse and node.body
-        if skips and isinstance(node.body[-1], ast.Continue):  # type: ignore[attr-defined]
+        if not isinstance(node, ast.If) or node.orelse:
+            made.append(node)
+        elif isinstance(node.body[-1], ast.Continue):
             rest = _without_continue(body[i + 1 :])
-            first = node.body[:-1] or [ast.Pass()]  # type: ignore[attr-defined]
-            whole = ast.If(node.test, first, rest)  # type: ignore[attr-defined]
+            whole = ast.If(node.test, node.body[:-1] or [ast.Pass()], rest)
             return [*made, ast.copy_location(whole, node)]
-        made.append(node)
+        else:
+            made.append(node)
     return made
